@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What counting and timing every step costs: this build beside one with the
+counters compiled out."""
+import json
+import os
+import statistics
+
+import data
+from common import (Failed, ROOT, bootstrap, epochs_for, interleave, output,
+                    paired, say)
+
+QUESTION = "what do the counters cost?"
+SIZE = 10240
+
+
+def options(build):
+    text = output(["meson", "introspect", "--buildoptions", build])
+    return {o["name"]: o["value"] for o in json.loads(text)}
+
+
+def without(env):
+    """The command of a build without counters, made or brought up to date;
+    all else as in the build that is measured."""
+    here = options(env.build)
+    if not here.get("counters", True):
+        raise Failed(f"{env.build} is itself built without counters")
+    build = os.path.join(env.out, "nocounters")
+    same = [f"-D{k}={here[k]}" for k in
+            ("buildtype", "optimization", "debug", "b_ndebug", "b_sanitize",
+             "b_lto", "default_library") if k in here]
+    if not os.path.exists(os.path.join(build, "build.ninja")):
+        output(["meson", "setup", build, ROOT, *same, "-Dcounters=false",
+                "-Dtests=false", "-Dpython=false"])
+    say(f"  building {build}")
+    output(["ninja", "-C", build, "millrace"], timeout=900)
+    return os.path.join(build, "millrace"), here
+
+
+def main(env, report):
+    command, opts = without(env)
+    if opts["buildtype"] != "release":
+        report.note(f"buildtype is {opts['buildtype']}, not release")
+    path, count = data.npy(env, SIZE, data.total(env, 6)[0])
+    pipeline = f"npy '{path}' | batch 32"
+    one = env.run(pipeline, "--threads", 2, "--epochs", 1)
+    epochs = epochs_for(env.seconds, one)
+    rounds = 3 if env.quick else 21
+    report.setting(rounds=rounds, epochs=epochs, threads=2, sample=SIZE,
+                   samples=count, clock="spawn to exit")
+
+    def job(binary):
+        # from outside: a build without counters has no clock to believe
+        return lambda: env.spawn(
+            [binary, "run", "--json", pipeline, "--threads", 2, "--epochs",
+             epochs, "--order", "shuffle"])[1]["seconds"]
+
+    values, failed = interleave({"with counters": job(env.millrace),
+                                 "without counters": job(command)}, rounds)
+    for name, reason in failed.items():
+        report.fail(name, reason)
+    for name in values:
+        report.measure(name, "s", values[name])
+    cost = [100 * (r - 1) for r in paired(values.get("with counters", {}),
+                                          values.get("without counters", {}))]
+    if not cost:
+        raise Failed("nothing to compare")
+    low, high = bootstrap(cost)
+    report.ratio("time more with counters", cost, ("<", 1.0), "%",
+                 (low, high))
+    if low < 1.0 < high:
+        report.note(f"the interval holds the target: {rounds} rounds do not "
+                    f"settle it (median {statistics.median(cost):.2f} %)")

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The command: one file per subcommand in cmd/, whose last lines are its
+ * declaration. main.c parses the options by the table and calls run().
+ */
+#ifndef MR_CLI_H
+#define MR_CLI_H
+
+#include <stdio.h>
+
+#include "core/arena.h"
+#include "core/param.h"
+#include "millrace/plugin.h"
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+struct cli_args {
+	const struct cli_command *command;
+	int argc; /* what is left after the options */
+	char **argv;
+	struct mr_arena *strings; /* lives until the end of main() */
+};
+
+struct cli_command {
+	const char *name;
+	const char *args; /* "PIPELINE", "[NAME]": for the usage line */
+	const char *help; /* one line */
+	const char *more; /* paragraphs for --help, or NULL */
+	size_t size;	  /* of the options' struct */
+	/* --name VALUE or --name=VALUE; '_' is written '-'; MR_P_BOOL
+	 * options take no value. Ends with MR_PARAM_END. May be NULL. */
+	const struct mr_param *options;
+	/* A second table, over struct mr_options at offset `loader`, for
+	 * commands that run a pipeline; or false. */
+	bool takes_loader_options;
+	size_t loader;
+	/* Returns an exit code. */
+	int (*run)(const struct cli_args *args, void *options);
+};
+
+/* All commands, by name; the table is made from the files in cmd/. */
+extern const struct cli_command *const cli_commands[];
+
+/* "millrace: text" on stderr, and the exit code for this error. */
+int cli_fail(const struct mr_err *err);
+int cli_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Set by SIGINT or SIGTERM: finish cleanly, then leave. */
+bool cli_stopped(void);
+void cli_catch_signals(void);
+
+/*
+ * The line of progress on stderr, when that is a terminal (or always with
+ * MILLRACE_PROGRESS=1): "label  12,345 of 50,000  25 %  8,312/s  4 s left".
+ */
+struct cli_progress {
+	const char *label;
+	double total; /* 0: unknown */
+	double start, last;
+	bool on, drawn;
+};
+
+void cli_progress_start(struct cli_progress *p, const char *label,
+			double total);
+void cli_progress_show(struct cli_progress *p, double done);
+void cli_progress_end(struct cli_progress *p);
+
+/* The help of one command, and the list of all; plain text or troff. */
+void cli_help(const struct cli_command *c, FILE *out);
+void cli_help_all(FILE *out);
+void cli_man(FILE *out);
+
+#endif

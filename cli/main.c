@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* millrace: finds the command, sets its options by the table, runs it. */
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "core/mem.h"
+
+int cli_fail(const struct mr_err *err)
+{
+	fprintf(stderr, "millrace: %s\n", err->text);
+	return err->code == MR_EPARSE || err->code == MR_EINVAL ? EXIT_USAGE :
+								  EXIT_FAILED;
+}
+
+int cli_usage(const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("millrace: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputs("\n", stderr);
+	return EXIT_USAGE;
+}
+
+/* ---- signals ---- */
+
+static volatile sig_atomic_t stopped;
+
+static void on_signal(int sig)
+{
+	stopped = sig;
+}
+
+bool cli_stopped(void)
+{
+	return stopped != 0;
+}
+
+/* The second Ctrl-C ends the process at once. */
+void cli_catch_signals(void)
+{
+	struct sigaction sa = { .sa_handler = on_signal,
+				.sa_flags = (int)SA_RESETHAND };
+
+	sigemptyset(&sa.sa_mask);
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+}
+
+/* ---- options ---- */
+
+struct parse {
+	const struct cli_command *command;
+	char *options; /* the command's struct */
+	struct mr_arena *strings;
+};
+
+/* --on-error is the member on_error. */
+static void member_name(char *to, size_t cap, const char *from, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n && i + 1 < cap; i++)
+		to[i] = from[i] == '-' ? '_' : from[i];
+	to[i] = 0;
+}
+
+static const char *any_option(size_t i, const void *data)
+{
+	const struct cli_command *c = data;
+	size_t n = mr_param_count(c->options);
+
+	return i < n ? c->options[i].name : mr_option_params()[i - n].name;
+}
+
+static size_t option_count(const struct cli_command *c)
+{
+	return mr_param_count(c->options) +
+	       (c->takes_loader_options ? mr_param_count(mr_option_params()) :
+					  0);
+}
+
+static int unknown_option(const struct cli_command *c, const char *arg,
+			  const char *name)
+{
+	const char *near = mr_nearest(name, option_count(c), any_option, c);
+	char dashed[64];
+	size_t i;
+
+	if (!near)
+		return cli_usage("%s has no option %s; see millrace %s --help",
+				 c->name, arg, c->name);
+	for (i = 0; near[i] && i + 1 < sizeof(dashed); i++)
+		dashed[i] = near[i] == '_' ? '-' : near[i];
+	dashed[i] = 0;
+	return cli_usage("%s has no option %s; did you mean --%s?", c->name,
+			 arg, dashed);
+}
+
+/* One option at argv[i]; *used is how many words it took. */
+static int set_option(const struct parse *ps, int argc, char **argv, int i,
+		      int *used)
+{
+	const struct cli_command *c = ps->command;
+	const char *arg = argv[i], *eq = strchr(arg, '=');
+	size_t n = eq ? (size_t)(eq - arg) - 2 : strlen(arg) - 2;
+	const struct mr_param *p;
+	const char *value = eq ? eq + 1 : NULL;
+	char *to = ps->options;
+	char name[64];
+	struct mr_err err;
+
+	member_name(name, sizeof(name), arg + 2, n);
+	p = mr_param_find(c->options, name);
+	if (!p && c->takes_loader_options) {
+		p = mr_param_find(mr_option_params(), name);
+		to += c->loader;
+	}
+	if (!p)
+		return unknown_option(c, arg, name);
+	*used = 1;
+	if (!value && p->type == MR_P_BOOL) {
+		value = "yes";
+	} else if (!value) {
+		if (i + 1 >= argc)
+			return cli_usage("%s needs a value", arg);
+		value = argv[i + 1];
+		*used = 2;
+	}
+	if (mr_param_set(p, to, value, ps->strings, &err))
+		return cli_usage("--%s", err.text);
+	return 0;
+}
+
+static const struct {
+	const char *given, *means;
+} shorthand[] = {
+	{ "-o", "--out" },
+	{ "--plugin", "--plugins" },
+};
+
+/* Options may stand before, between and after the arguments; -- ends them. */
+static int parse_options(const struct parse *ps, int argc, char **argv,
+			 int *left)
+{
+	bool ended = false;
+	int n = 0;
+
+	for (int i = 0; i < argc;) {
+		int used = 1, e;
+
+		for (size_t k = 0; k < MR_COUNT(shorthand) && !ended; k++)
+			if (!strcmp(argv[i], shorthand[k].given))
+				argv[i] = (char *)shorthand[k].means;
+		if (ended || argv[i][0] != '-' || !argv[i][1]) {
+			argv[n++] = argv[i++];
+			continue;
+		}
+		if (!strcmp(argv[i], "--")) {
+			ended = true;
+			i++;
+			continue;
+		}
+		if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
+			cli_help(ps->command, stdout);
+			exit(EXIT_DONE);
+		}
+		if (argv[i][1] != '-')
+			return cli_usage("unknown option %s; see millrace %s "
+					 "--help", argv[i], ps->command->name);
+		e = set_option(ps, argc, argv, i, &used);
+		if (e)
+			return e;
+		i += used;
+	}
+	*left = n;
+	return 0;
+}
+
+static int run_command(const struct cli_command *c, int argc, char **argv)
+{
+	struct mr_arena strings;
+	struct mr_err err;
+	struct parse ps = { c, NULL, &strings };
+	struct cli_args args = { c, 0, argv, &strings };
+	int code;
+
+	mr_arena_init(&strings, (size_t)16 << 20);
+	ps.options = mr_alloc(1, c->size, &err);
+	if (!ps.options)
+		return cli_fail(&err);
+	mr_param_defaults(c->options, ps.options);
+	if (c->takes_loader_options) {
+		struct mr_options opt;
+
+		mr_options_init(&opt);
+		memcpy(ps.options + c->loader, &opt, sizeof(opt));
+	}
+	code = parse_options(&ps, argc, argv, &args.argc);
+	if (!code)
+		code = c->run(&args, ps.options);
+	free(ps.options);
+	mr_arena_fini(&strings);
+	/* A full disk or a closed pipe behind stdout is a failure too. */
+	if (fflush(stdout) || ferror(stdout)) {
+		perror("millrace: standard output");
+		code = EXIT_FAILED;
+	}
+	return code;
+}
+
+static const char *command_name(size_t i, const void *data)
+{
+	(void)data;
+	return cli_commands[i]->name;
+}
+
+static size_t command_count(void)
+{
+	size_t n = 0;
+
+	while (cli_commands[n])
+		n++;
+	return n;
+}
+
+int main(int argc, char **argv)
+{
+	const char *near;
+
+	if (argc < 2) {
+		cli_help_all(stderr);
+		return EXIT_USAGE;
+	}
+	if (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help")) {
+		cli_help_all(stdout);
+		return EXIT_DONE;
+	}
+	if (!strcmp(argv[1], "--version")) {
+		printf("millrace %s\n", mr_version());
+		return EXIT_DONE;
+	}
+	for (size_t i = 0; cli_commands[i]; i++)
+		if (!strcmp(cli_commands[i]->name, argv[1]))
+			return run_command(cli_commands[i], argc - 2,
+					   argv + 2);
+	near = mr_nearest(argv[1], command_count(), command_name, NULL);
+	if (near)
+		return cli_usage("unknown command '%s'; did you mean '%s'?",
+				 argv[1], near);
+	return cli_usage("unknown command '%s'; millrace --help lists them",
+			 argv[1]);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/json.h"
+#include "core/str.h"
+
+enum { BAD_SHOWN = 10, BAR = 30 };
+
+static void print_steps(const struct mr_stats *st)
+{
+	printf("\n%-18s %10s %10s %9s %9s %9s %7s\n", "step", "calls",
+	       "total ms", "mean us", "p50 us", "p99 us", "share");
+	for (size_t i = 0; i < st->steps; i++) {
+		const struct mr_step_stats *s = &st->step[i];
+
+		if (s->calls == 0)
+			continue;
+		printf("%-18s %10llu %10.1f %9.2f %9.2f %9.2f %6.1f%%\n",
+		       s->name, (unsigned long long)s->calls, s->total_ms,
+		       s->mean_us, s->p50_us, s->p99_us, 100 * s->share);
+	}
+}
+
+static void print_budget(const struct mr_stats *st)
+{
+	const struct {
+		const char *name, *what;
+		double s;
+	} part[] = {
+		{ "steps", "running the steps", st->budget.steps },
+		{ "fetch", "reading, by the workers", st->budget.fetch },
+		{ "wait_in", "waiting for the storage", st->budget.wait_in },
+		{ "wait_out", "waiting for the consumer",
+		  st->budget.wait_out },
+		{ "engine", "claims and collating", st->budget.engine },
+		{ "unattributed", "threads starting, ending",
+		  st->budget.unattributed },
+	};
+	double all = st->threads * st->seconds;
+
+	printf("\nbudget: %d threads x %.3f s = %.3f thread-seconds\n",
+	       st->threads, st->seconds, all);
+	for (size_t i = 0; i < sizeof(part) / sizeof(part[0]); i++) {
+		double share = all > 0 ? part[i].s / all : 0;
+		char bar[BAR + 1];
+		int n = (int)(share * BAR + 0.5);
+
+		memset(bar, '#', sizeof(bar));
+		printf("  %-13s %9.3f s %5.1f %%  %-*.*s %s\n", part[i].name,
+		       part[i].s, 100 * share, BAR, n < BAR ? n : BAR, bar,
+		       part[i].what);
+	}
+}
+
+static void print_bad(const struct mr_loader *l, uint64_t n)
+{
+	struct mr_bad bad;
+
+	if (!n)
+		return;
+	printf("\n%llu bad samples:\n", (unsigned long long)n);
+	for (size_t i = 0; i < BAD_SHOWN && mr_loader_bad(l, i, &bad); i++)
+		printf("  %s (byte %llu, %s): %s\n", bad.key,
+		       (unsigned long long)bad.offset, bad.step, bad.reason);
+	if (n > BAD_SHOWN)
+		printf("  ... and %llu more; --quarantine FILE lists them\n",
+		       (unsigned long long)n - BAD_SHOWN);
+}
+
+static void print_text(const struct mr_loader *l, const struct mr_stats *st,
+		       const uint64_t *digest, bool stopped)
+{
+	char a[32], b[32], c[32];
+
+	printf("%s samples in %s batches, %.3f s%s: %s samples/s, %.1f MB/s\n",
+	       mr_str_count(a, st->samples), mr_str_count(b, st->batches),
+	       st->seconds, stopped ? " (stopped)" : "",
+	       mr_str_count(c, (unsigned long long)st->samples_per_s),
+	       st->mb_per_s);
+	printf("first batch after %.1f ms, peak memory %.0f MB, reading: %s",
+	       st->first_batch_ms, st->peak_rss_mb, st->fetch);
+	if (st->fetch_depth)
+		printf(" (%d in flight)", st->fetch_depth);
+	printf("\n");
+	print_steps(st);
+	print_budget(st);
+	print_bad(l, st->bad_samples);
+	printf("\nbottleneck: %s\n  %s\n  %s\n", st->verdict.bottleneck,
+	       st->verdict.evidence, st->verdict.advice);
+	if (digest)
+		printf("digest %016llx\n", (unsigned long long)*digest);
+}
+
+static void print_json(const struct mr_loader *l, const struct mr_stats *st,
+		       const uint64_t *digest, bool stopped)
+{
+	char *stats = mr_stats_json(st), hex[20] = "";
+	struct mr_json j = { 0 };
+	struct mr_bad bad;
+
+	if (!stats)
+		return;
+	/* The stats' object, reopened for a few keys more. */
+	stats[strlen(stats) - 1] = 0;
+	if (digest)
+		snprintf(hex, sizeof(hex), "%016llx",
+			 (unsigned long long)*digest);
+	j.comma = true;
+	mr_json_text(&j, "digest", hex);
+	mr_json_bool(&j, "stopped", stopped);
+	mr_json_open(&j, "bad", '[');
+	for (size_t i = 0; mr_loader_bad(l, i, &bad); i++) {
+		mr_json_open(&j, NULL, '{');
+		mr_json_uint(&j, "epoch", bad.epoch);
+		mr_json_uint(&j, "index", bad.index);
+		mr_json_text(&j, "key", bad.key);
+		mr_json_uint(&j, "offset", bad.offset);
+		mr_json_text(&j, "step", bad.step);
+		mr_json_text(&j, "reason", bad.reason);
+		mr_json_close(&j, '}');
+	}
+	mr_json_close(&j, ']');
+	printf("%s%s}\n", stats, j.out.text ? j.out.text : "");
+	mr_str_fini(&j.out);
+	free(stats);
+}
+
+void cli_report(const struct mr_loader *l, const uint64_t *digest, bool json,
+		bool stopped)
+{
+	struct mr_stats st;
+
+	mr_loader_stats(l, &st);
+	if (json)
+		print_json(l, &st, digest, stopped);
+	else
+		print_text(l, &st, digest, stopped);
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Millrace: feeds training data to neural networks and says why they wait.
+ *
+ * This header is the whole public API. plugin.h, beside it, is for those
+ * who write a step or a source of their own.
+ *
+ *	struct mr_err err;
+ *	struct mr_loader *l;
+ *	struct mr_batch *b;
+ *
+ *	if (mr_loader_open(&l, "npy train.npy | batch 256", &err))
+ *		errx(1, "%s", err.text);
+ *	while (mr_loader_next(l, &b, &err) == MR_OK) {
+ *		const struct mr_field *x = mr_batch_find(b, "data");
+ *		use(x->tensor.data, mr_batch_count(b));
+ *		mr_batch_release(b);
+ *	}
+ *	mr_loader_close(l);
+ *
+ * Functions return 0 (MR_OK) or a negative code of enum mr_code, and then
+ * fill *err. Outputs are written only on success, except that the
+ * functions that make an object set it to NULL when they fail.
+ */
+#ifndef MILLRACE_H
+#define MILLRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+#define MR_VERSION "0.1.0"
+
+/* Results. Values are part of the ABI: append only. */
+enum mr_code {
+	MR_OK = 0,
+	MR_END = 1,	    /* no error: the epoch has ended */
+	MR_AGAIN = 2,	    /* no error: nothing ready within the time given */
+	MR_ENOMEM = -1,	    /* the system gave no memory */
+	MR_EINVAL = -2,	    /* a parameter or option is wrong */
+	MR_EPARSE = -3,	    /* the pipeline text is wrong */
+	MR_ETYPE = -4,	    /* a step cannot take what the one before yields */
+	MR_EIO = -5,	    /* reading or writing failed */
+	MR_EDATA = -6,	    /* the data is corrupt, truncated or empty */
+	MR_ELIMIT = -7,	    /* over a limit: memory budget, sizes */
+	MR_ESTATE = -8,	    /* call not possible now (after fork, after failure) */
+	MR_EUNSUPPORTED = -9, /* this build or machine lacks what is needed */
+};
+
+#define MR_ERR_TEXT 1024
+
+/* What went wrong, owned by the caller. `text` is for people: it names the
+ * thing, the value and where possible the remedy; it may have several lines. */
+struct mr_err {
+	int code;
+	char text[MR_ERR_TEXT];
+};
+
+enum mr_dtype {
+	MR_NONE = 0,
+	MR_U8,
+	MR_I16,
+	MR_I32,
+	MR_I64,
+	MR_F16,
+	MR_F32,
+	MR_F64,
+	MR_DTYPES
+};
+
+#define MR_MAX_DIMS 8
+#define MR_MAX_FIELDS 16
+
+/* A dense, row-major array. Bytes are a 1-d MR_U8 tensor, a scalar has no
+ * dimensions. Whoever hands out a tensor says how long `data` lives. */
+struct mr_tensor {
+	enum mr_dtype dtype;
+	int ndim;
+	int64_t shape[MR_MAX_DIMS];
+	void *data;
+};
+
+size_t mr_dtype_size(enum mr_dtype dtype);	 /* bytes per element */
+const char *mr_dtype_name(enum mr_dtype dtype); /* "u8", "f32", ... */
+
+/*
+ * A field of a batch.
+ *   dense:  tensor is [count, ...sample shape]; offsets and shapes are NULL.
+ *   padded: tensor is [count, ...largest shape]; shapes gives each sample's own.
+ *   ragged: tensor is 1-d, the samples' elements one after another; sample i
+ *           is [offsets[i], offsets[i + 1]) and has the shape
+ *           shapes[i * sample_ndim ... ].
+ */
+struct mr_field {
+	const char *name;
+	struct mr_tensor tensor;
+	int sample_ndim;
+	const int64_t *offsets; /* count + 1 values, or NULL */
+	const int64_t *shapes;	/* count x sample_ndim values, or NULL */
+};
+
+enum mr_order_kind { MR_ORDER_SHUFFLE, MR_ORDER_SEQUENTIAL, MR_ORDER_BLOCK };
+enum mr_on_error { MR_ON_ERROR_STOP, MR_ON_ERROR_SKIP, MR_ON_ERROR_REPLACE };
+enum mr_fetch_mode { MR_FETCH_AUTO, MR_FETCH_DIRECT, MR_FETCH_AHEAD };
+
+/* Options of a loader; mr_options_init() sets the defaults, which the
+ * comments give. */
+struct mr_options {
+	size_t size;	     /* sizeof(struct mr_options): lets it grow */
+	int64_t threads;     /* workers; 0: the cores this process may use */
+	uint64_t memory;     /* bytes for all buffers; 0: a quarter of the
+			      * memory this process may use, at most 4 GiB */
+	uint64_t epochs;     /* stop after; 0: never */
+	uint64_t samples;    /* stop after so many; 0: never */
+	uint64_t seed;	     /* 0 */
+	int order;	     /* enum mr_order_kind */
+	uint64_t block;	     /* samples per block of MR_ORDER_BLOCK (256) */
+	int on_error;	     /* enum mr_on_error */
+	int64_t rank, ranks; /* which share of each epoch: 0 of 1 */
+	int fetch;	     /* enum mr_fetch_mode: who reads the storage */
+	const char *plugins; /* shared objects to load, comma-separated */
+};
+
+void mr_options_init(struct mr_options *opt);
+
+struct mr_loader;
+struct mr_batch;
+
+/*
+ * Open a loader: parse, plan, index the source, start the workers.
+ * open() uses the default options. A loader is used by one thread at a time.
+ */
+int mr_loader_open(struct mr_loader **l, const char *pipeline,
+		   struct mr_err *err);
+int mr_loader_open_with(struct mr_loader **l, const char *pipeline,
+			const struct mr_options *opt, struct mr_err *err);
+
+/* Stop the workers and free the loader (NULL is allowed). Batches still held
+ * stay valid until they are released. */
+void mr_loader_close(struct mr_loader *l);
+
+/*
+ * The next batch, in order. MR_OK: *b is yours until mr_batch_release().
+ * MR_END: the epoch is over; the next call begins the next epoch (or gives
+ * MR_END again when the epochs asked for are done). Negative: a sample or
+ * the system failed; the loader gives the same error from then on.
+ * wait() gives MR_AGAIN when nothing is ready within timeout_ms (< 0: no
+ * limit).
+ */
+int mr_loader_next(struct mr_loader *l, struct mr_batch **b,
+		   struct mr_err *err);
+int mr_loader_wait(struct mr_loader *l, struct mr_batch **b, int timeout_ms,
+		   struct mr_err *err);
+
+/* Samples and batches of one epoch on this rank, before bad ones are left
+ * out; the samples of the whole data set. */
+uint64_t mr_loader_epoch_samples(const struct mr_loader *l);
+uint64_t mr_loader_epoch_batches(const struct mr_loader *l);
+uint64_t mr_loader_dataset_samples(const struct mr_loader *l);
+
+/* The class names of a source that has labels, by number; NULL past the end
+ * or when it has none. Valid until close. */
+const char *mr_loader_class(const struct mr_loader *l, uint64_t label);
+
+/* ---- batches: read by any thread, reference counted ---- */
+
+uint64_t mr_batch_count(const struct mr_batch *b); /* samples in it */
+uint64_t mr_batch_epoch(const struct mr_batch *b);
+uint64_t mr_batch_number(const struct mr_batch *b); /* within the epoch */
+size_t mr_batch_fields(const struct mr_batch *b);
+const struct mr_field *mr_batch_field(const struct mr_batch *b, size_t i);
+const struct mr_field *mr_batch_find(const struct mr_batch *b,
+				     const char *name); /* or NULL */
+/* The samples' numbers in the data set, in batch order. */
+const uint64_t *mr_batch_indices(const struct mr_batch *b);
+/* The i-th sample's key (path, member...), as snprintf() into buf. */
+size_t mr_batch_key(const struct mr_batch *b, size_t i, char *buf, size_t cap);
+void mr_batch_ref(struct mr_batch *b);
+void mr_batch_release(struct mr_batch *b);
+
+/* ---- where a loader stands: a few numbers, exact mid-epoch ---- */
+
+struct mr_state {
+	uint64_t epoch, batch; /* the next batch to deliver */
+	uint64_t seed;
+	uint64_t samples;      /* of the data set: must be the same on resume */
+	uint64_t pipeline;     /* hash of the pipeline and of the order */
+	int64_t rank, ranks;
+};
+
+/* The position after the last batch that next() gave. */
+void mr_loader_state(const struct mr_loader *l, struct mr_state *st);
+/* Continue from st; refused with a reason when it is another pipeline's, or
+ * the data set has changed. Batches prepared so far are dropped. */
+int mr_loader_seek(struct mr_loader *l, const struct mr_state *st,
+		   struct mr_err *err);
+
+/* A digest of batches: d' = mr_batch_digest(b, d), starting from 0. Depends
+ * on the fields' names, types, shapes and bytes, not on how they were made. */
+uint64_t mr_batch_digest(const struct mr_batch *b, uint64_t digest);
+
+/* ---- measurement ---- */
+
+#define MR_MAX_STEPS 32
+
+struct mr_step_stats {
+	const char *name; /* of the step, valid until close; "read" is the source */
+	uint64_t calls;
+	double total_ms, mean_us, p50_us, p99_us;
+	uint64_t bytes_in, bytes_out;
+	double share; /* of the workers' time */
+};
+
+struct mr_stats {
+	uint64_t samples, batches, epochs; /* delivered */
+	uint64_t bytes_read, bytes_out;
+	uint64_t bad_samples;
+	double seconds, samples_per_s, mb_per_s;
+	double first_batch_ms; /* from open() to the first batch */
+	int threads;
+	double peak_rss_mb;
+	uint64_t memory_peak; /* bytes of the budget in use at most */
+	size_t steps;
+	struct mr_step_stats step[MR_MAX_STEPS];
+	/* thread-seconds of the workers; their sum is threads x seconds */
+	struct {
+		double steps, fetch, wait_in, wait_out, engine, unattributed;
+	} budget;
+	double consumer_wait; /* seconds that next() waited for a batch */
+	const char *fetch;    /* "direct", "io_uring" or "threads" */
+	int fetch_depth;      /* requests in flight that fetch settled on */
+	struct {
+		const char *bottleneck; /* cpu, storage, consumer, memory */
+		char evidence[200];
+		char advice[200];
+	} verdict;
+};
+
+/* A snapshot; may be taken while the loader runs. */
+void mr_loader_stats(const struct mr_loader *l, struct mr_stats *st);
+/* The same as one JSON object (keys as in `millrace run --json`), to be
+ * freed by the caller; NULL when out of memory. */
+char *mr_stats_json(const struct mr_stats *st);
+
+/* A sample that could not be used. Texts are valid until close. */
+struct mr_bad {
+	uint64_t index, epoch;
+	const char *key;    /* path or member */
+	uint64_t offset;    /* of the sample in its file */
+	const char *step;   /* where it failed: "read" or a step's name */
+	const char *reason;
+};
+
+/* The i-th bad sample so far, in the order of delivery; false past the
+ * end. At most 10,000 are kept; mr_stats.bad_samples counts all. */
+bool mr_loader_bad(const struct mr_loader *l, size_t i, struct mr_bad *bad);
+
+/* ---- pipelines as texts ---- */
+
+/* What the plan of a pipeline is: types and shapes after each step, what
+ * is random, buffers. Opens the source. Returns text (json: one JSON
+ * object) that the caller frees. */
+int mr_explain(const char *pipeline, const struct mr_options *opt, bool json,
+	       char **text, struct mr_err *err);
+
+const char *mr_version(void);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

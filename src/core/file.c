@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/file.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/mem.h"
+
+int mr_file_read(const char *path, size_t max, char **data, size_t *size,
+		 struct mr_err *err)
+{
+	char *buf = NULL;
+	size_t cap = 0, n = 0;
+	int e = 0, fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return mr_err_sys(err, errno, path, "cannot open");
+	for (;;) {
+		ssize_t got;
+
+		if (n > max) {
+			e = mr_err_set(err, MR_ELIMIT,
+				       "%s: larger than %zu bytes", path, max);
+			goto out;
+		}
+		e = mr_grow(&buf, &cap, n + 65536, 1, SIZE_MAX, err);
+		if (e)
+			goto out;
+		got = read(fd, buf + n, cap - n - 1);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0) {
+			e = mr_err_sys(err, errno, path, "cannot read");
+			goto out;
+		}
+		if (got == 0)
+			break;
+		n += (size_t)got;
+	}
+	buf[n] = 0;
+	*data = buf;
+	*size = n;
+	buf = NULL;
+out:
+	free(buf);
+	close(fd);
+	return e;
+}
+
+int mr_write_all(int fd, const void *data, size_t size)
+{
+	const char *p = data;
+
+	while (size) {
+		ssize_t n = write(fd, p, size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return errno;
+		p += n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+int mr_file_write(const char *path, const void *data, size_t size,
+		  struct mr_err *err)
+{
+	char tmp[4096];
+	int fd, e, n;
+
+	n = snprintf(tmp, sizeof(tmp), "%s.tmp-%d", path, (int)getpid());
+	if (n < 0 || (size_t)n >= sizeof(tmp))
+		return mr_err_set(err, MR_EINVAL, "%s: path too long", path);
+	fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return mr_err_sys(err, errno, path, "cannot write");
+	e = mr_write_all(fd, data, size);
+	if (!e && fsync(fd))
+		e = errno;
+	if (close(fd) && !e)
+		e = errno;
+	if (!e && rename(tmp, path))
+		e = errno;
+	if (e) {
+		unlink(tmp);
+		return mr_err_sys(err, e, path, "cannot write");
+	}
+	return 0;
+}
+
+/* The number in a one-line file; false when missing or not a number. */
+static bool number_in(const char *path, double *v)
+{
+	FILE *f = fopen(path, "re");
+	bool ok = f && fscanf(f, "%lf", v) == 1;
+
+	if (f)
+		fclose(f);
+	return ok;
+}
+
+/* The quota of the process's own cgroup is seen at the mount's root inside
+ * a container, which is where limits are set for most users. */
+static double cgroup_cores(void)
+{
+	double quota, period;
+	FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
+	bool ok = f && fscanf(f, "%lf %lf", &quota, &period) == 2;
+
+	if (f)
+		fclose(f);
+	if (!ok)
+		ok = number_in("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", &quota) &&
+		     number_in("/sys/fs/cgroup/cpu/cpu.cfs_period_us", &period);
+	return ok && quota > 0 && period > 0 ? quota / period : 1e9;
+}
+
+int mr_machine_cores(void)
+{
+	cpu_set_t set;
+	int n = 1;
+	double quota = cgroup_cores();
+
+	if (sched_getaffinity(0, sizeof(set), &set) == 0)
+		n = CPU_COUNT(&set);
+	else if (sysconf(_SC_NPROCESSORS_ONLN) > 0)
+		n = (int)sysconf(_SC_NPROCESSORS_ONLN);
+	if (quota < n)
+		n = quota < 1 ? 1 : (int)(quota + 0.5);
+	return n;
+}
+
+uint64_t mr_machine_memory(void)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+	double all = pages > 0 && size > 0 ? (double)pages * (double)size :
+					     4e9;
+	double limit;
+
+	if ((number_in("/sys/fs/cgroup/memory.max", &limit) ||
+	     number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes",
+		       &limit)) &&
+	    limit > 0 && limit < all)
+		all = limit;
+	return (uint64_t)all;
+}

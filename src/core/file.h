@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole files, and the machine's limits that files tell. */
+#ifndef MR_CORE_FILE_H
+#define MR_CORE_FILE_H
+
+#include "core/err.h"
+
+/*
+ * The file's bytes with a zero after them, to be freed by the caller.
+ * MR_ELIMIT over max bytes.
+ */
+int mr_file_read(const char *path, size_t max, char **data, size_t *size,
+		 struct mr_err *err);
+
+/* Replace or make the file; readers see the old or the new, never a part:
+ * temporary name, fsync, rename. */
+int mr_file_write(const char *path, const void *data, size_t size,
+		  struct mr_err *err);
+
+/* write() until all is written; 0 or an errno. */
+int mr_write_all(int fd, const void *data, size_t size);
+
+/* Cores this process may use: affinity and the cgroup's quota. */
+int mr_machine_cores(void);
+/* Memory this process may use: the machine's or the cgroup's limit. */
+uint64_t mr_machine_memory(void);
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the plan of a pipeline is, for people and as JSON. */
+#include <stdio.h>
+
+#include "core/json.h"
+#include "core/str.h"
+#include "pipe/loader.h"
+
+static const struct mr_step *step_of(const struct mr_plan *p, int stage)
+{
+	for (int i = 0; i < p->steps; i++)
+		if (p->step[i].stage == stage)
+			return &p->step[i];
+	return NULL;
+}
+
+/* Where a stage's result goes, in words. */
+static const char *place(const struct mr_loader *l, int stage)
+{
+	const struct mr_plan *p = &l->plan;
+	const struct mr_step *st = step_of(p, stage);
+	const struct mr_out_field *o;
+	int out = stage == 0 ? p->in_out[0] : st ? st->out_field : -1;
+
+	if (stage > 0 && !st)
+		return p->pipeline->stage[stage].op == &mr_op_batch ?
+			       "collated by the workers" : "no work";
+	if (out < 0)
+		return "in the worker's cache";
+	o = &p->out[out];
+	if (stage == 0 && !o->placed)
+		return "copied into the batch";
+	if (!o->dense && p->pad)
+		return "into the batch, then padded";
+	return "straight into the batch";
+}
+
+static void field_text(const struct mr_field_spec *f, struct mr_str *out)
+{
+	char spec[128];
+
+	mr_spec_text(&f->spec, spec, sizeof(spec));
+	mr_str_addf(out, "%s %s", f->name, spec);
+}
+
+static void fields_text(const struct mr_fields *fs, struct mr_str *out)
+{
+	for (int i = 0; i < fs->n; i++) {
+		mr_str_add(out, i ? ", " : "");
+		field_text(&fs->item[i], out);
+	}
+}
+
+/* After `batch`, fields have the batch's dimension in front. */
+static void batch_text(const struct mr_plan *p, struct mr_str *out)
+{
+	for (int i = 0; i < p->outs; i++) {
+		struct mr_spec s = p->out[i].spec;
+		char spec[128];
+
+		if (p->out[i].dense || p->pad) {
+			memmove(s.shape + 1, s.shape,
+				sizeof(s.shape) - sizeof(s.shape[0]));
+			s.shape[0] = p->batch.count;
+			s.ndim++;
+		}
+		mr_spec_text(&s, spec, sizeof(spec));
+		mr_str_addf(out, "%s%s %s%s", i ? ", " : "", p->out[i].name,
+			    spec,
+			    p->out[i].dense || p->pad ? "" : " with offsets");
+	}
+}
+
+static void stage_text(const struct mr_loader *l, int i, struct mr_str *out)
+{
+	const struct mr_stage *s = &l->pipeline->stage[i];
+	struct mr_str name = { 0 }, fields = { 0 };
+
+	mr_stage_text(s, &name);
+	if (s->op == &mr_op_batch)
+		batch_text(&l->plan, &fields);
+	else
+		fields_text(&l->plan.visible[i], &fields);
+	mr_str_addf(out, "%2d  %s\n      -> %s; %s%s\n", i + 1,
+		    name.text ? name.text : s->name,
+		    fields.text ? fields.text : "", place(l, i),
+		    s->op && s->op->flags & MR_OP_RANDOM ?
+			    "; random, new in each epoch" : "");
+	mr_str_fini(&name);
+	mr_str_fini(&fields);
+}
+
+static char *as_text(const struct mr_loader *l)
+{
+	struct mr_str s = { 0 };
+	char a[32], b[32], c[32];
+
+	for (int i = 0; i < l->pipeline->n; i++)
+		stage_text(l, i, &s);
+	mr_str_addf(&s, "\n%s samples; per epoch%s %s in %s batches\n",
+		    mr_str_count(a, l->plan.samples),
+		    l->opt.ranks > 1 ? " on this rank" : "",
+		    mr_str_count(b, l->epoch_samples),
+		    mr_str_count(c, l->epoch_batches));
+	mr_str_addf(&s, "%d threads; ring of %u batches%s%s; memory budget %s\n",
+		    l->threads, l->ring, l->plan.batch_bytes ? " of " : "",
+		    l->plan.batch_bytes ?
+			    mr_str_size(a, (double)l->plan.batch_bytes) : "",
+		    mr_str_size(b, (double)l->opt.memory));
+	if (l->ring < l->wanted_ring)
+		mr_str_addf(&s, "the memory budget holds %u batches; %u would "
+			    "keep all threads busy\n", l->ring, l->wanted_ring);
+	return mr_str_take(&s);
+}
+
+static void json_fields(struct mr_json *j, const struct mr_fields *fs)
+{
+	mr_json_open(j, "fields", '[');
+	for (int i = 0; i < fs->n; i++) {
+		const struct mr_spec *s = &fs->item[i].spec;
+
+		mr_json_open(j, NULL, '{');
+		mr_json_text(j, "name", fs->item[i].name);
+		mr_json_text(j, "dtype", mr_dtype_name(s->dtype));
+		mr_json_open(j, "shape", '[');
+		for (int d = 0; d < s->ndim; d++)
+			mr_json_int(j, NULL, s->shape[d]);
+		mr_json_close(j, ']');
+		mr_json_close(j, '}');
+	}
+	mr_json_close(j, ']');
+}
+
+static void json_stage(struct mr_json *j, const struct mr_loader *l, int i)
+{
+	const struct mr_stage *s = &l->pipeline->stage[i];
+	bool random = s->op && s->op->flags & MR_OP_RANDOM;
+	struct mr_str text = { 0 };
+
+	mr_stage_text(s, &text);
+	mr_json_open(j, NULL, '{');
+	mr_json_text(j, "name", s->name);
+	mr_json_text(j, "text", text.text ? text.text : s->name);
+	json_fields(j, &l->plan.visible[i]);
+	mr_json_bool(j, "random", random);
+	mr_json_text(j, "output", place(l, i));
+	mr_json_close(j, '}');
+	mr_str_fini(&text);
+}
+
+static char *as_json(const struct mr_loader *l)
+{
+	struct mr_json j = { 0 };
+
+	mr_json_open(&j, NULL, '{');
+	mr_json_text(&j, "pipeline", l->pipeline->text);
+	mr_json_open(&j, "steps", '[');
+	for (int i = 0; i < l->pipeline->n; i++)
+		json_stage(&j, l, i);
+	mr_json_close(&j, ']');
+	mr_json_uint(&j, "samples", l->plan.samples);
+	mr_json_uint(&j, "epoch_samples", l->epoch_samples);
+	mr_json_uint(&j, "epoch_batches", l->epoch_batches);
+	mr_json_int(&j, "threads", l->threads);
+	mr_json_int(&j, "ring", l->ring);
+	mr_json_int(&j, "ring_wanted", l->wanted_ring);
+	mr_json_uint(&j, "batch_bytes", l->plan.batch_bytes);
+	mr_json_uint(&j, "memory", l->opt.memory);
+	mr_json_close(&j, '}');
+	return mr_str_take(&j.out);
+}
+
+int mr_explain(const char *pipeline, const struct mr_options *opt, bool json,
+	       char **text, struct mr_err *err)
+{
+	struct mr_loader *l;
+	int e = mr_loader_open_with(&l, pipeline, opt, err);
+
+	*text = NULL;
+	if (e)
+		return e;
+	*text = json ? as_json(l) : as_text(l);
+	mr_loader_close(l);
+	return *text ? 0 : mr_err_set(err, MR_ENOMEM, "out of memory");
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fetch: reads samples ahead of the workers, in the order that the seed
+ * fixes, with as many requests in flight as the storage rewards. Used when
+ * the storage is slow; warm data is read by the workers themselves.
+ *
+ * Positions are decided upon in windows: whoever comes first to a window,
+ * a worker (then workers read it) or the fetcher (then it does), settles it
+ * with one compare-and-swap.
+ */
+#ifndef MR_PIPE_FETCH_H
+#define MR_PIPE_FETCH_H
+
+#include "pipe/loader.h"
+
+enum { MR_FETCH_WINDOW = 64 };
+
+/* What was read for one position. */
+struct mr_fetched {
+	_Alignas(64) atomic_uint state;
+	int error;	    /* errno, or 0 */
+	bool retry;	    /* the worker must read it itself */
+	struct mr_buf *buf; /* holds the bytes */
+	size_t length;
+};
+
+/* mode: enum mr_fetch_mode. Its thread starts when it is first needed. */
+int mr_fetch_new(struct mr_fetch **f, struct mr_loader *l, int mode,
+		 struct mr_err *err);
+/* Waits for what is in flight. NULL is allowed. */
+void mr_fetch_free(struct mr_fetch *f);
+
+/* Worker: is the window of this position read ahead? Settles it. */
+bool mr_fetch_ahead(struct mr_fetch *f, uint64_t position);
+
+/*
+ * Worker: the bytes of a position read ahead; waits for them, adding the
+ * ticks to *waited. NULL when the loader stops. Give it back when the
+ * sample is through.
+ */
+struct mr_fetched *mr_fetch_get(struct mr_fetch *f, uint64_t position,
+				uint64_t *waited);
+void mr_fetch_done(struct mr_fetch *f, struct mr_fetched *got);
+
+/* Worker: reads have been slow; start reading ahead (mode auto only). */
+void mr_fetch_poke(struct mr_fetch *f);
+
+/* "direct" when it never ran, else the way it reads; and the depth. */
+const char *mr_fetch_way(const struct mr_fetch *f, int *depth);
+
+#endif

@@ -1,0 +1,734 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loader: text -> plan -> workers, and batches out of the ring in
+ * order. What a worker does with a sample is in worker.c.
+ */
+#include "pipe/loader.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "core/file.h"
+#include "core/futex.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "pipe/fetch.h"
+
+#include <xxhash.h>
+
+enum {
+	BAD_KEPT = 10000,
+	RING_MAX = 1024,
+	SPIN = 200, /* looks at a slot before sleeping */
+};
+
+#define MEMORY_MAX ((uint64_t)4 << 30)
+#define MEMORY_MIN ((uint64_t)1 << 20)
+
+/* ---- positions ---- */
+
+/* Samples of all epochs before batch s. */
+static uint64_t samples_before(const struct mr_loader *l, uint64_t s)
+{
+	return s / l->epoch_batches * l->epoch_samples +
+	       s % l->epoch_batches * l->rows;
+}
+
+uint32_t mr_loader_rows(const struct mr_loader *l, uint64_t s)
+{
+	uint64_t left = l->epoch_samples - s % l->epoch_batches * l->rows;
+
+	if (left > l->rows)
+		left = l->rows;
+	if (l->opt.samples) {
+		uint64_t before = samples_before(l, s);
+
+		if (before >= l->opt.samples)
+			return 0;
+		if (left > l->opt.samples - before)
+			left = l->opt.samples - before;
+	}
+	return (uint32_t)left;
+}
+
+bool mr_loader_sample_at(const struct mr_loader *l, struct mr_order_cache *c,
+			 uint64_t position, uint64_t *index)
+{
+	uint64_t s = position / l->rows, row = position % l->rows;
+
+	if (row >= mr_loader_rows(l, s))
+		return false;
+	*index = mr_order_at(&l->order, c, s / l->epoch_batches,
+			     s % l->epoch_batches * l->rows + row);
+	return true;
+}
+
+/* The number of batches until all epochs and samples asked for are done. */
+static uint64_t last_batch(const struct mr_loader *l)
+{
+	uint64_t end = UINT64_MAX, rest;
+
+	if (l->opt.epochs && l->opt.epochs < UINT64_MAX / l->epoch_batches)
+		end = l->opt.epochs * l->epoch_batches;
+	if (l->opt.samples) {
+		uint64_t epochs = l->opt.samples / l->epoch_samples, by;
+
+		rest = l->opt.samples % l->epoch_samples;
+		by = epochs * l->epoch_batches +
+		     (rest + l->rows - 1) / l->rows;
+		if (by < end)
+			end = by;
+	}
+	return end;
+}
+
+/* ---- opening ---- */
+
+static int check_options(struct mr_loader *l, const struct mr_options *opt,
+			 struct mr_err *err)
+{
+	mr_options_init(&l->opt);
+	if (opt && opt->size != sizeof(*opt))
+		return mr_err_set(err, MR_EINVAL,
+				  "options of another version of the header; "
+				  "call mr_options_init() and build again");
+	if (opt)
+		l->opt = *opt;
+	if (l->opt.ranks < 1 || l->opt.rank < 0 ||
+	    l->opt.rank >= l->opt.ranks)
+		return mr_err_set(err, MR_EINVAL,
+				  "rank %lld of %lld: ranks count from 0",
+				  (long long)l->opt.rank,
+				  (long long)l->opt.ranks);
+	l->threads = l->opt.threads > 0 ? (int)l->opt.threads :
+					  mr_machine_cores();
+	if (!l->opt.memory)
+		l->opt.memory = mr_machine_memory() / 4 < MEMORY_MAX ?
+					mr_machine_memory() / 4 : MEMORY_MAX;
+	if (l->opt.memory < MEMORY_MIN)
+		return mr_err_set(err, MR_EINVAL,
+				  "a memory budget of %llu bytes: want at "
+				  "least 1M", (unsigned long long)l->opt.memory);
+	return 0;
+}
+
+static int plan_order(struct mr_loader *l, struct mr_err *err)
+{
+	const struct mr_plan *p = &l->plan;
+	uint64_t block = l->opt.block, n = p->samples;
+
+	/* Blocks of a small set shrink, so that there is something to mix. */
+	if (block > n / 16)
+		block = n / 16 ? n / 16 : 1;
+	l->order = (struct mr_order){
+		.kind = l->opt.order, .n = n, .seed = l->opt.seed,
+		.block = block, .rank = (uint64_t)l->opt.rank,
+		.ranks = (uint64_t)l->opt.ranks,
+		.batch = (uint64_t)p->batch.count,
+		.drop_last = p->batch.drop_last,
+	};
+	l->rows = (uint64_t)p->batch.count;
+	l->epoch_samples = mr_order_length(&l->order);
+	l->epoch_batches = (l->epoch_samples + l->rows - 1) / l->rows;
+	if (n == 0)
+		return mr_err_set(err, MR_EDATA, "the data set is empty");
+	if (l->epoch_samples == 0)
+		return mr_err_set(err, MR_EDATA,
+				  "nothing to deliver: %llu samples over %lld "
+				  "ranks in batches of %lld%s",
+				  (unsigned long long)n,
+				  (long long)l->opt.ranks,
+				  (long long)p->batch.count,
+				  p->batch.drop_last ? " with drop_last" : "");
+	l->end = last_batch(l);
+	return 0;
+}
+
+/*
+ * How many batches to have in work: enough that no worker waits for another
+ * (two claims each, and some that are ready), few enough to stay in the CPU
+ * cache, and within the memory budget together with two that the user holds.
+ */
+static int size_ring(struct mr_loader *l, struct mr_err *err)
+{
+	const struct mr_plan *p = &l->plan;
+	size_t row = p->batch_bytes / (size_t)l->rows + 1;
+	uint64_t chunk = p->ragged ? 16 : ((size_t)512 << 10) / row, ring, fit;
+	char need[32], have[32];
+
+	l->min_chunk = p->ragged ? (unsigned)((l->rows + MR_RUNS - 1) /
+					      MR_RUNS) : 1;
+	if (chunk > 256)
+		chunk = 256;
+	if (chunk < l->min_chunk)
+		chunk = l->min_chunk;
+	ring = 4 + (2 * (uint64_t)l->threads * chunk + l->rows - 1) / l->rows;
+	if (ring > RING_MAX)
+		ring = RING_MAX;
+	l->wanted_ring = (unsigned)ring;
+	fit = p->batch_bytes ? l->opt.memory * 3 / 4 / p->batch_bytes : ring;
+	if (fit < 2)
+		return mr_err_set(err, MR_ELIMIT,
+				  "a batch of %s does not fit twice into a "
+				  "memory budget of %s; raise --memory or make "
+				  "batches smaller",
+				  mr_str_size(need, (double)p->batch_bytes),
+				  mr_str_size(have, (double)l->opt.memory));
+	if (ring + 2 > fit)
+		ring = fit > 4 ? fit - 2 : fit / 2;
+	l->ring = (unsigned)ring;
+	chunk = ring * l->rows / (2 * (uint64_t)l->threads);
+	l->max_chunk = chunk > 256 ? 256 : (unsigned)chunk;
+	if (l->max_chunk < l->min_chunk)
+		l->max_chunk = l->min_chunk;
+	l->sample_max = l->opt.memory / 2;
+	return 0;
+}
+
+static int alloc_ring(struct mr_loader *l, struct mr_err *err)
+{
+	l->slot = mr_alloc_aligned(l->ring * sizeof(*l->slot), err);
+	l->stats = mr_alloc_aligned((size_t)l->threads * sizeof(*l->stats),
+				    err);
+	return l->slot && l->stats ? 0 : MR_ENOMEM;
+}
+
+static uint64_t identity(const struct mr_loader *l)
+{
+	uint64_t h = mr_pipeline_hash(l->pipeline);
+	uint64_t order[3] = { h, (uint64_t)l->opt.order, l->order.block };
+
+	return XXH3_64bits(order, sizeof(order));
+}
+
+int mr_loader_open_with(struct mr_loader **out, const char *pipeline,
+			const struct mr_options *opt, struct mr_err *err)
+{
+	struct mr_loader *l;
+	int e;
+
+	*out = NULL;
+	l = mr_alloc_aligned(sizeof(*l), err);
+	if (!l)
+		return MR_ENOMEM;
+	l->open_ns = mr_clock_ns();
+	l->pid = getpid();
+	atomic_init(&l->refs, 1);
+	pthread_mutex_init(&l->lock, NULL);
+	mr_clock_init(&l->clock);
+	e = check_options(l, opt, err);
+	if (!e) {
+		mr_budget_init(&l->budget, l->opt.memory, true);
+		mr_pool_init(&l->pool, &l->budget, 4096);
+		e = mr_pipeline_parse(&l->pipeline, pipeline, l->opt.plugins,
+				      err);
+	}
+	if (!e)
+		e = mr_plan_make(&l->plan, l->pipeline, l->threads, err);
+	if (!e)
+		e = plan_order(l, err);
+	if (!e)
+		e = size_ring(l, err);
+	if (!e)
+		e = alloc_ring(l, err);
+	if (e) {
+		mr_loader_close(l);
+		return e;
+	}
+	l->identity = identity(l);
+	*out = l;
+	return 0;
+}
+
+int mr_loader_open(struct mr_loader **l, const char *pipeline,
+		   struct mr_err *err)
+{
+	return mr_loader_open_with(l, pipeline, NULL, err);
+}
+
+/* ---- batches come and go ---- */
+
+static struct mr_batch *free_batch_pop(struct mr_loader *l)
+{
+	struct mr_batch *b;
+
+	pthread_mutex_lock(&l->lock);
+	b = l->free_batches;
+	if (b)
+		l->free_batches = b->next;
+	pthread_mutex_unlock(&l->lock);
+	return b;
+}
+
+/* Put an empty batch into the place of batch s. */
+static int arm(struct mr_loader *l, uint64_t s, struct mr_err *err)
+{
+	struct mr_slot *slot = &l->slot[s % l->ring];
+	struct mr_batch *b = free_batch_pop(l);
+	uint32_t rows = mr_loader_rows(l, s);
+	int e;
+
+	if (!b) {
+		e = mr_batch_new(&b, &l->plan, &l->pool, MR_RUNS + 2, err);
+		if (e)
+			return e;
+		b->loader = l;
+	}
+	atomic_store(&b->refs, 1);
+	mr_batch_begin(b, s / l->epoch_batches, s % l->epoch_batches, rows);
+	slot->batch = b;
+	atomic_store(&slot->left, rows);
+	atomic_store_explicit(&slot->state, MR_SLOT_BUSY,
+			      memory_order_release);
+	return 0;
+}
+
+static void loader_unref(struct mr_loader *l)
+{
+	if (atomic_fetch_sub(&l->refs, 1) > 1)
+		return;
+	while (l->free_batches)
+		mr_batch_free(free_batch_pop(l));
+	mr_pool_fini(&l->pool);
+	mr_pipeline_free(l->pipeline);
+	pthread_mutex_destroy(&l->lock);
+	free(l);
+}
+
+void mr_batch_ref(struct mr_batch *b)
+{
+	atomic_fetch_add(&b->refs, 1);
+}
+
+/* Back to the loader if it fits into the budget again, else freed. */
+void mr_batch_release(struct mr_batch *b)
+{
+	struct mr_loader *l;
+	size_t used;
+
+	if (!b || atomic_fetch_sub(&b->refs, 1) > 1)
+		return;
+	l = b->loader;
+	used = atomic_load(&l->budget.used);
+	if (used + mr_batch_memory(b) <= l->budget.max) {
+		for (int i = 0; i < l->plan.outs; i++)
+			mr_buf_reclaim(b->buf[i]);
+		pthread_mutex_lock(&l->lock);
+		b->next = l->free_batches;
+		l->free_batches = b;
+		pthread_mutex_unlock(&l->lock);
+	} else {
+		mr_batch_free(b);
+	}
+	loader_unref(l);
+}
+
+/* ---- starting and stopping ---- */
+
+/* Batches that may be in work ahead of `head`: all of the ring, or fewer
+ * when ragged batches turn out large. */
+static unsigned depth(const struct mr_loader *l)
+{
+	size_t most = atomic_load(&l->batch_max);
+	uint64_t fit;
+
+	if (!l->plan.ragged)
+		return l->ring;
+	if (!most)
+		return l->ring < 2 ? l->ring : 2;
+	/* Half for batches in work (runs and their joined copy), the rest for
+	 * those that are ready or with the user, areas, and fetch. */
+	fit = l->budget.max / 2 / most;
+	if (atomic_load(&l->budget.used) > l->budget.max || fit < 1)
+		fit = 1;
+	return fit < l->ring ? (unsigned)fit : l->ring;
+}
+
+static void publish_limit(struct mr_loader *l)
+{
+	uint64_t limit = l->head + depth(l), old = atomic_load(&l->limit);
+
+	if (limit > l->end)
+		limit = l->end;
+	if (limit > old)
+		atomic_store_explicit(&l->limit, limit, memory_order_release);
+}
+
+static void wake_workers(struct mr_loader *l)
+{
+	l->since_wake = 0;
+	atomic_fetch_add(&l->gate, 1);
+	if (atomic_load(&l->waiting))
+		mr_futex_wake(&l->gate, INT_MAX);
+}
+
+static int start(struct mr_loader *l, struct mr_err *err)
+{
+	int e = 0;
+
+	atomic_store(&l->next, l->head * l->rows);
+	atomic_store(&l->limit, l->head);
+	atomic_store(&l->stop, false);
+	for (uint64_t s = l->head; s < l->head + l->ring && !e; s++)
+		e = arm(l, s, err);
+	if (!e && l->plan.source->locate && l->opt.fetch != MR_FETCH_DIRECT)
+		e = mr_fetch_new(&l->fetch, l, l->opt.fetch, err);
+	publish_limit(l);
+	if (!l->start_ns)
+		l->start_ns = mr_clock_ns();
+	if (!e)
+		e = mr_workers_start(l, err);
+	l->started = true;
+	return e;
+}
+
+/* Stops the threads; batches in the ring go back. */
+static void halt(struct mr_loader *l)
+{
+	if (!l->started)
+		return;
+	mr_workers_stop(l);
+	mr_fetch_free(l->fetch);
+	l->fetch = NULL;
+	for (unsigned i = 0; i < l->ring; i++) {
+		mr_batch_free(l->slot[i].batch);
+		l->slot[i].batch = NULL;
+	}
+	l->started = false;
+}
+
+void mr_loader_close(struct mr_loader *l)
+{
+	if (!l)
+		return;
+	/* A forked child has none of the threads, and locks in any state:
+	 * leaving the memory alone is all that is safe. */
+	if (l->pid != getpid())
+		return;
+	halt(l);
+	while (l->bad_first) {
+		struct mr_bad_row *r = l->bad_first;
+
+		l->bad_first = r->next;
+		free(r);
+	}
+	free(l->slot);
+	free(l->stats);
+	l->slot = NULL;
+	l->stats = NULL;
+	loader_unref(l);
+}
+
+/* ---- the consumer's side ---- */
+
+/* The bad rows of a batch, in the order of rows, join the loader's list. */
+static void collect_bad(struct mr_loader *l, struct mr_batch *b)
+{
+	struct mr_bad_row *r = atomic_exchange(&b->bad, NULL), *sorted = NULL;
+
+	while (r) {
+		struct mr_bad_row *next = r->next, **at = &sorted;
+
+		while (*at && (*at)->row < r->row)
+			at = &(*at)->next;
+		r->next = *at;
+		*at = r;
+		r = next;
+	}
+	while (sorted) {
+		r = sorted;
+		sorted = r->next;
+		l->bad_samples++;
+		if (l->bad_kept == BAD_KEPT) {
+			free(r);
+			continue;
+		}
+		r->next = NULL;
+		if (l->bad_last)
+			l->bad_last->next = r;
+		else
+			l->bad_first = r;
+		l->bad_last = r;
+		l->bad_kept++;
+	}
+}
+
+/* "key: step: reason", each said once. */
+static int fail_sample(struct mr_loader *l, const struct mr_bad_row *r,
+		       struct mr_err *err)
+{
+	const struct mr_bad *bad = &r->bad;
+	bool named = strncmp(bad->reason, bad->key, strlen(bad->key)) == 0;
+
+	mr_err_set(&l->failed, r->code, "%s%s%s%s%s", named ? "" : bad->key,
+		   named ? "" : ": ",
+		   strcmp(bad->step, "read") ? bad->step : "",
+		   strcmp(bad->step, "read") ? ": " : "", bad->reason);
+	if (err)
+		*err = l->failed;
+	return r->code;
+}
+
+static int fail(struct mr_loader *l, const struct mr_err *why,
+		struct mr_err *err)
+{
+	l->failed = *why;
+	if (err)
+		*err = *why;
+	return why->code;
+}
+
+/* Waits for the batch at the head; false when the time is up. */
+static bool await(struct mr_loader *l, struct mr_slot *slot, int timeout_ms)
+{
+	uint64_t t0, deadline;
+	bool ready;
+
+	for (int i = 0; i < SPIN; i++)
+		if (atomic_load_explicit(&slot->state, memory_order_acquire) ==
+		    MR_SLOT_READY)
+			return true;
+	/* Whoever sleeps at the gate may be the one we wait for. */
+	if (l->since_wake)
+		wake_workers(l);
+	t0 = mr_clock_ns();
+	deadline = t0 + (uint64_t)(timeout_ms < 0 ? 0 : timeout_ms) * 1000000;
+	for (;;) {
+		unsigned s = MR_SLOT_BUSY;
+		uint64_t now = mr_clock_ns();
+
+		atomic_compare_exchange_strong(&slot->state, &s,
+					       MR_SLOT_AWAITED);
+		ready = atomic_load(&slot->state) == MR_SLOT_READY;
+		if (ready || (timeout_ms >= 0 && now >= deadline))
+			break;
+		mr_futex_wait(&slot->state, MR_SLOT_AWAITED,
+			      timeout_ms < 0 ? -1 : (int64_t)(deadline - now));
+	}
+	l->wait_ns += mr_clock_ns() - t0;
+	return ready;
+}
+
+/* Takes the head out of the ring and puts an empty batch into its place. */
+static int take_head(struct mr_loader *l, struct mr_batch **out,
+		     struct mr_err *err)
+{
+	struct mr_slot *slot = &l->slot[l->head % l->ring];
+	struct mr_batch *b = slot->batch;
+	size_t bytes = mr_batch_memory(b);
+	int e = 0;
+
+	if (bytes > atomic_load(&l->batch_max))
+		atomic_store(&l->batch_max, bytes);
+	for (int i = 0; i < l->plan.outs; i++)
+		if (b->buf[i])
+			mr_buf_lend(b->buf[i]);
+	atomic_fetch_add(&l->refs, 1);
+	slot->batch = NULL;
+	if (l->head + l->ring < l->end)
+		e = arm(l, l->head + l->ring, err);
+	if (e) {
+		mr_batch_release(b);
+		return e;
+	}
+	l->head++;
+	publish_limit(l);
+	if (++l->since_wake > l->ring / 2)
+		wake_workers(l);
+	*out = b;
+	return 0;
+}
+
+static int deliver(struct mr_loader *l, struct mr_batch *b,
+		   struct mr_err *err)
+{
+	struct mr_bad_row *first = l->bad_last;
+	uint64_t now = mr_clock_ns();
+
+	if (b->failed.code)
+		return fail(l, &b->failed, err);
+	collect_bad(l, b);
+	first = first ? first->next : l->bad_first;
+	if (l->opt.on_error == MR_ON_ERROR_STOP && first)
+		return fail_sample(l, first, err);
+	if (b->count == 0)
+		return MR_AGAIN;
+	if (!l->first_ns)
+		l->first_ns = now;
+	l->end_ns = now;
+	l->batches++;
+	l->samples += b->count;
+	l->bytes_out += mr_batch_payload(b);
+	return 0;
+}
+
+static int usable(struct mr_loader *l, struct mr_err *err)
+{
+	struct mr_err why;
+
+	if (l->pid != getpid())
+		return mr_err_set(err, MR_ESTATE,
+				  "this loader was opened in process %d and "
+				  "does not survive fork(); open one in this "
+				  "process", (int)l->pid);
+	if (l->failed.code)
+		return fail(l, &l->failed, err);
+	if (!l->started && start(l, &why))
+		return fail(l, &why, err);
+	return 0;
+}
+
+int mr_loader_wait(struct mr_loader *l, struct mr_batch **out, int timeout_ms,
+		   struct mr_err *err)
+{
+	struct mr_batch *b;
+	struct mr_err why;
+	int e = usable(l, err);
+
+	if (e)
+		return e;
+	for (;;) {
+		if (l->head / l->epoch_batches > l->ended) {
+			l->ended++;
+			return MR_END;
+		}
+		if (l->head >= l->end)
+			return MR_END;
+		if (!await(l, &l->slot[l->head % l->ring], timeout_ms))
+			return MR_AGAIN;
+		if (take_head(l, &b, &why))
+			return fail(l, &why, err);
+		e = deliver(l, b, err);
+		if (e == 0) {
+			*out = b;
+			return 0;
+		}
+		mr_batch_release(b);
+		if (e < 0)
+			return e;
+	}
+}
+
+int mr_loader_next(struct mr_loader *l, struct mr_batch **b,
+		   struct mr_err *err)
+{
+	return mr_loader_wait(l, b, -1, err);
+}
+
+/* ---- where it stands ---- */
+
+void mr_loader_state(const struct mr_loader *l, struct mr_state *st)
+{
+	*st = (struct mr_state){
+		.epoch = l->head / l->epoch_batches,
+		.batch = l->head % l->epoch_batches,
+		.seed = l->opt.seed,
+		.samples = l->plan.samples,
+		.pipeline = l->identity,
+		.rank = l->opt.rank,
+		.ranks = l->opt.ranks,
+	};
+}
+
+int mr_loader_seek(struct mr_loader *l, const struct mr_state *st,
+		   struct mr_err *err)
+{
+	if (l->pid != getpid())
+		return usable(l, err);
+	if (st->pipeline != l->identity)
+		return mr_err_set(err, MR_EINVAL,
+				  "the checkpoint belongs to another pipeline "
+				  "or order; resume with the same text and "
+				  "--order");
+	if (st->samples != l->plan.samples)
+		return mr_err_set(err, MR_EINVAL,
+				  "the data set had %llu samples at the "
+				  "checkpoint and has %llu now",
+				  (unsigned long long)st->samples,
+				  (unsigned long long)l->plan.samples);
+	if (st->rank != l->opt.rank || st->ranks != l->opt.ranks)
+		return mr_err_set(err, MR_EINVAL,
+				  "the checkpoint is rank %lld/%lld's, this "
+				  "is %lld/%lld", (long long)st->rank,
+				  (long long)st->ranks, (long long)l->opt.rank,
+				  (long long)l->opt.ranks);
+	if (st->batch > l->epoch_batches ||
+	    st->epoch > UINT64_MAX / 2 / l->epoch_batches)
+		return mr_err_set(err, MR_EINVAL,
+				  "the checkpoint is at batch %llu; an epoch "
+				  "has %llu", (unsigned long long)st->batch,
+				  (unsigned long long)l->epoch_batches);
+	halt(l);
+	l->opt.seed = l->order.seed = st->seed;
+	l->head = st->epoch * l->epoch_batches + st->batch;
+	l->ended = st->epoch;
+	l->failed.code = 0;
+	return 0;
+}
+
+uint64_t mr_loader_epoch_samples(const struct mr_loader *l)
+{
+	return l->epoch_samples;
+}
+
+uint64_t mr_loader_epoch_batches(const struct mr_loader *l)
+{
+	return l->epoch_batches;
+}
+
+uint64_t mr_loader_dataset_samples(const struct mr_loader *l)
+{
+	return l->plan.samples;
+}
+
+const char *mr_loader_class(const struct mr_loader *l, uint64_t label)
+{
+	const struct mr_source *s = l->plan.source;
+
+	return s->class_name ? s->class_name(l->plan.source_self, label) :
+			       NULL;
+}
+
+bool mr_loader_bad(const struct mr_loader *l, size_t i, struct mr_bad *bad)
+{
+	const struct mr_bad_row *r = l->bad_first;
+
+	while (r && i--)
+		r = r->next;
+	if (r)
+		*bad = r->bad;
+	return r != NULL;
+}
+
+void mr_loader_stats(const struct mr_loader *l, struct mr_stats *st)
+{
+	uint64_t now = mr_clock_ns();
+	struct mr_stats_input in = {
+		.thread = l->stats, .threads = l->threads, .clock = &l->clock,
+		.start_ns = l->start_ns ? l->start_ns : now,
+		.end_ns = l->start_ns ? l->end_ns ? l->end_ns : now : now,
+		.steps = l->pipeline->n - (l->plan.batched ? 1 : 0),
+		.consumer_ns = l->wait_ns,
+		.shallow = l->ring < l->wanted_ring ||
+			   depth(l) < l->wanted_ring,
+	};
+
+	in.name[0] = "read";
+	for (int i = 1; i < in.steps; i++)
+		in.name[i] = l->pipeline->stage[i].name;
+	*st = (struct mr_stats){
+		.samples = l->samples, .batches = l->batches,
+		.epochs = l->head / l->epoch_batches,
+		.bytes_out = l->bytes_out, .bad_samples = l->bad_samples,
+		.memory_peak = atomic_load(&l->budget.peak),
+	};
+	st->fetch = mr_fetch_way(l->fetch, &st->fetch_depth);
+	if (l->first_ns)
+		st->first_batch_ms = (double)(l->first_ns - l->open_ns) / 1e6;
+	mr_stats_fill(st, &in);
+}
+
+const char *mr_version(void)
+{
+	return MR_VERSION;
+}

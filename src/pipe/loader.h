@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loader's insides, shared by loader.c (the ring and the consumer's
+ * side), worker.c (the way of a sample) and fetch.c (reading ahead).
+ *
+ * Positions. All epochs form one line of positions: batch s has positions
+ * [s * rows, (s + 1) * rows), an epoch a whole number of batches; positions
+ * past the end of an epoch's last batch are empty. Workers claim runs of
+ * positions with one atomic add. A batch may be worked on when its number
+ * is below `limit`, which the consumer raises as it takes batches out.
+ */
+#ifndef MR_PIPE_LOADER_H
+#define MR_PIPE_LOADER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "core/clock.h"
+#include "pipe/batch.h"
+#include "pipe/order.h"
+#include "pipe/plan.h"
+#include "trace/stats.h"
+
+struct mr_fetch;
+
+/* A place in the ring: batch s is at s % ring. */
+struct mr_slot {
+	_Alignas(64) atomic_uint state; /* enum mr_slot_state */
+	atomic_uint left;		 /* rows not done yet */
+	struct mr_batch *batch;
+};
+
+enum { MR_RUNS = 256 };
+enum mr_slot_state { MR_SLOT_BUSY, MR_SLOT_READY, MR_SLOT_AWAITED };
+
+struct mr_loader {
+	struct mr_options opt;
+	struct mr_pipeline *pipeline;
+	struct mr_plan plan;
+	struct mr_order order;
+	struct mr_budget budget;
+	struct mr_pool pool;
+	size_t sample_max; /* bytes that one field of a sample may have */
+	uint64_t identity; /* of pipeline and order, for checkpoints */
+
+	uint64_t rows;		/* of a full batch */
+	uint64_t epoch_samples, epoch_batches;
+	uint64_t end;		/* batches of all epochs; UINT64_MAX: no end */
+
+	/* the ring */
+	struct mr_slot *slot;
+	unsigned ring, wanted_ring;
+	_Alignas(64) _Atomic uint64_t next; /* first position not claimed */
+	_Alignas(64) _Atomic uint64_t limit;
+	atomic_uint gate;    /* changes when limit has been raised */
+	atomic_uint waiting; /* workers asleep at the gate */
+	atomic_bool stop;
+	atomic_size_t batch_max; /* bytes of the largest batch so far */
+	/* Positions of a claim. Batches with ragged fields are made of at
+	 * most MR_RUNS runs, so that claims are not too small. */
+	unsigned min_chunk, max_chunk;
+
+	/* the consumer's */
+	_Alignas(64) uint64_t head; /* the next batch to deliver */
+	uint64_t ended;		     /* epochs whose end was told */
+	unsigned since_wake;
+	struct mr_err failed;
+	uint64_t samples, batches, bytes_out, bad_samples;
+	uint64_t open_ns, start_ns, end_ns, first_ns, wait_ns;
+	struct mr_bad_row *bad_first, *bad_last;
+	size_t bad_kept;
+
+	/* threads */
+	int threads;
+	bool started;
+	pid_t pid;
+	struct mr_worker *worker;
+	struct mr_thread_stats *stats;
+	struct mr_clock clock;
+	struct mr_fetch *fetch; /* NULL when the source cannot be located */
+
+	/* batches outside the ring */
+	pthread_mutex_t lock;
+	struct mr_batch *free_batches;
+	atomic_int refs; /* 1 + batches with the user */
+};
+
+/* Rows of batch s that hold samples. */
+uint32_t mr_loader_rows(const struct mr_loader *l, uint64_t s);
+
+/* The sample at a position; false when the position is empty. */
+bool mr_loader_sample_at(const struct mr_loader *l, struct mr_order_cache *c,
+			 uint64_t position, uint64_t *index);
+
+/* Worker threads: start them all, stop and join them all. */
+int mr_workers_start(struct mr_loader *l, struct mr_err *err);
+void mr_workers_stop(struct mr_loader *l);
+
+#endif

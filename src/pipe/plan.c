@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pipe/plan.h"
+
+#include <stdio.h>
+
+#include "core/param.h"
+
+static int open_source(struct mr_plan *plan, struct mr_pipeline *p,
+		       int threads, struct mr_err *err)
+{
+	struct mr_stage *s = &p->stage[0];
+	struct mr_source_env env = { .threads = threads };
+	int e;
+
+	plan->source = s->source;
+	plan->source_self = s->self;
+	s->opened = true;
+	e = s->source->open ? s->source->open(s->self, &env, err) : 0;
+	if (e)
+		return e;
+	plan->samples = s->source->count(s->self);
+	s->source->fields(s->self, &plan->in);
+	for (int i = 0; i < plan->in.n; i++)
+		plan->in.item[i].id = i;
+	return 0;
+}
+
+static int open_op(struct mr_pipeline *p, int i, struct mr_err *err)
+{
+	struct mr_stage *s = &p->stage[i];
+
+	s->opened = true;
+	if (s->op->open && s->op->open(s->self, err))
+		return mr_pipeline_point(p, i, err);
+	return 0;
+}
+
+/* The field that stage i works on: the one named, or the first that fits. */
+static int choose_field(struct mr_pipeline *p, int i,
+			const struct mr_fields *fs, struct mr_spec *out,
+			struct mr_err *err)
+{
+	struct mr_stage *s = &p->stage[i];
+	struct mr_err other;
+	bool found = false;
+
+	for (int f = 0; f < fs->n; f++) {
+		if (s->field && strcmp(s->field, fs->item[f].name) != 0)
+			continue;
+		if (s->op->infer(s->self, &fs->item[f].spec, out,
+				 found ? &other : err) == 0)
+			return f;
+		found = true;
+	}
+	if (!found)
+		mr_err_set(err, MR_ETYPE, "%s: there is no field '%s' here",
+			   s->name, s->field ? s->field : "");
+	return mr_pipeline_point(p, i, err);
+}
+
+static int plan_step(struct mr_plan *plan, int i, struct mr_fields *fs,
+		     struct mr_err *err)
+{
+	struct mr_pipeline *p = plan->pipeline;
+	struct mr_stage *s = &p->stage[i];
+	struct mr_step *st = &plan->step[plan->steps];
+	struct mr_spec out = { 0 };
+	struct mr_tensor t;
+	int64_t elements;
+	int f = choose_field(p, i, fs, &out, err);
+
+	if (f < 0)
+		return f;
+	*st = (struct mr_step){
+		.op = s->op, .self = s->self, .stage = i,
+		.field = fs->item[f].id, .in = fs->item[f].spec, .out = out,
+		.fixed = mr_spec_fixed(&out), .out_field = -1,
+	};
+	t = mr_tensor_of(&out);
+	if (!mr_shape_elements(t.shape, t.ndim, t.dtype, &elements)) {
+		mr_err_set(err, MR_ELIMIT, "%s: its output is too large",
+			   s->name);
+		return mr_pipeline_point(p, i, err);
+	}
+	st->bytes = st->fixed ? mr_tensor_bytes(&t) : 0;
+	fs->item[f].spec = out;
+	plan->steps++;
+	return 0;
+}
+
+static int plan_batch(struct mr_plan *plan, int i, struct mr_err *err)
+{
+	struct mr_pipeline *p = plan->pipeline;
+	char *end;
+
+	if (i + 1 < p->n) {
+		mr_err_set(err, MR_EPARSE,
+			   "'%s' comes after batch; it works on samples and "
+			   "must come before", p->stage[i + 1].name);
+		return mr_pipeline_point(p, i + 1, err);
+	}
+	plan->batched = true;
+	plan->batch = *(struct mr_batch_params *)p->stage[i].self;
+	plan->pad = plan->batch.pad[0] != 0;
+	plan->pad_value = strtod(plan->batch.pad, &end);
+	if (*end) {
+		mr_err_set(err, MR_EINVAL, "batch: pad=%s: want a number",
+			   plan->batch.pad);
+		return mr_pipeline_point(p, i, err);
+	}
+	return 0;
+}
+
+/* The output fields, and who writes each: the last step of its field, or
+ * the source itself. */
+static int plan_outputs(struct mr_plan *plan, const struct mr_fields *fs,
+			struct mr_err *err)
+{
+	int64_t rows = plan->batch.count;
+
+	for (int i = 0; i < fs->n; i++) {
+		struct mr_out_field *o = &plan->out[i];
+		struct mr_tensor t = mr_tensor_of(&fs->item[i].spec);
+		int64_t elements;
+
+		memcpy(o->name, fs->item[i].name, sizeof(o->name));
+		o->spec = fs->item[i].spec;
+		o->id = fs->item[i].id;
+		o->dense = mr_spec_fixed(&o->spec);
+		o->row_bytes = o->dense ? mr_tensor_bytes(&t) : 0;
+		o->ragged = o->dense ? -1 : plan->ragged++;
+		if (!mr_shape_elements(t.shape, t.ndim, t.dtype, &elements) ||
+		    elements > (INT64_MAX >> 8) / rows)
+			return mr_err_set(err, MR_ELIMIT,
+					  "field '%s': a batch of it would be "
+					  "too large", o->name);
+		plan->batch_bytes += o->row_bytes * (size_t)rows;
+		for (int k = plan->steps - 1; k >= 0 && !o->placed; k--) {
+			if (plan->step[k].field == o->id) {
+				plan->step[k].out_field = i;
+				o->placed = true;
+			}
+		}
+		if (!o->placed) {
+			plan->in_out[o->id] = i;
+			o->placed = o->dense || (o->id == 0 &&
+						 plan->source->flags &
+							 MR_SOURCE_RAW);
+		}
+	}
+	plan->outs = fs->n;
+	return 0;
+}
+
+int mr_plan_make(struct mr_plan *plan, struct mr_pipeline *p, int threads,
+		 struct mr_err *err)
+{
+	struct mr_fields fs;
+	int e;
+
+	*plan = (struct mr_plan){ .pipeline = p, .batch.count = 1 };
+	for (int i = 0; i < MR_MAX_FIELDS; i++)
+		plan->in_out[i] = -1;
+	/* Wrong parameters are found before a long listing, not after. */
+	for (int i = 1; i < p->n; i++) {
+		e = open_op(p, i, err);
+		if (e)
+			return e;
+	}
+	e = open_source(plan, p, threads, err);
+	if (e)
+		return e;
+	fs = plan->in;
+	plan->visible[0] = fs;
+	for (int i = 1; i < p->n; i++) {
+		const struct mr_op *op = p->stage[i].op;
+
+		if (op == &mr_op_batch)
+			e = plan_batch(plan, i, err);
+		else if (op->fields)
+			e = op->fields(p->stage[i].self, &fs, err) ?
+				    mr_pipeline_point(p, i, err) : 0;
+		else
+			e = plan_step(plan, i, &fs, err);
+		if (e)
+			return e;
+		plan->visible[i] = fs;
+	}
+	return plan_outputs(plan, &fs, err);
+}

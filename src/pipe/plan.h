@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plan: which step works on which field, the types and shapes between
+ * them, and which step writes straight into the batch. Made once; workers
+ * only read it.
+ */
+#ifndef MR_PIPE_PLAN_H
+#define MR_PIPE_PLAN_H
+
+#include "pipe/spec.h"
+
+struct mr_step {
+	const struct mr_op *op;
+	const void *self;
+	int stage;	       /* its place in the pipeline */
+	int field;	       /* id of the field it works on */
+	struct mr_spec in, out;
+	bool fixed;	       /* out has one shape for all samples */
+	size_t bytes;	       /* of the output when fixed */
+	int out_field;	       /* it writes this output field, or -1 */
+};
+
+struct mr_out_field {
+	char name[MR_NAME_MAX];
+	struct mr_spec spec;
+	int id;		  /* of the source's field it grew from */
+	bool dense;	  /* one shape: rows of row_bytes */
+	size_t row_bytes; /* when dense */
+	int ragged;	  /* else: its number among the ragged ones */
+	bool placed;	  /* a step (or the read) writes it in place */
+};
+
+struct mr_plan {
+	struct mr_pipeline *pipeline; /* borrowed */
+	const struct mr_source *source;
+	const void *source_self;
+	uint64_t samples; /* of the data set */
+
+	struct mr_fields in; /* the source's */
+	int in_out[MR_MAX_FIELDS]; /* output field that the source itself
+				    * fills, by id; or -1 */
+	int steps;
+	struct mr_step step[MR_MAX_STEPS];
+	struct mr_fields visible[MR_MAX_STEPS + 1]; /* after stage i */
+
+	int outs, ragged;
+	struct mr_out_field out[MR_MAX_FIELDS];
+
+	bool batched; /* the text has a `batch`; else samples come singly */
+	struct mr_batch_params batch;
+	bool pad;
+	double pad_value;
+
+	size_t batch_bytes; /* of the dense fields of one batch */
+};
+
+/* Open the source and the steps of p and plan. Errors point at the step. */
+int mr_plan_make(struct mr_plan *plan, struct mr_pipeline *p, int threads,
+		 struct mr_err *err);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pipeline as a text, parsed: a source and steps with their parameters
+ * set and checked. Types are the plan's business (plan.h).
+ */
+#ifndef MR_PIPE_SPEC_H
+#define MR_PIPE_SPEC_H
+
+#include "core/arena.h"
+#include "core/err.h"
+#include "core/str.h"
+#include "op/op.h"
+#include "source/source.h"
+
+struct mr_stage {
+	const char *name;
+	size_t at, len;			/* the name's place in the text */
+	const struct mr_source *source; /* of the first stage */
+	const struct mr_op *op;		/* of the others */
+	void *self;			/* the step's own struct */
+	const char *field;		/* field=NAME, or NULL */
+	bool opened;
+};
+
+struct mr_pipeline {
+	char *text; /* as given; of @file, the file's text */
+	struct mr_arena arena;
+	int n;
+	struct mr_stage stage[MR_MAX_STEPS];
+	void *plugin[8]; /* handles of shared objects */
+	int plugins;
+};
+
+/*
+ * Parse. `plugins`: comma-separated shared objects whose steps and sources
+ * may be used too, or NULL. A text that starts with @ names a file.
+ */
+int mr_pipeline_parse(struct mr_pipeline **p, const char *text,
+		      const char *plugins, struct mr_err *err);
+/* Closes what was opened. NULL is allowed. */
+void mr_pipeline_free(struct mr_pipeline *p);
+
+/* Adds the text and a caret under stage i to the message; returns its code. */
+int mr_pipeline_point(const struct mr_pipeline *p, int i, struct mr_err *err);
+
+/* One stage with all its parameters, as a user could write it. */
+void mr_stage_text(const struct mr_stage *s, struct mr_str *out);
+
+/* A hash of all stages and parameters: equal texts, equal hash. */
+uint64_t mr_pipeline_hash(const struct mr_pipeline *p);
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/stats.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "core/json.h"
+
+static void fill_step(struct mr_step_stats *s, const struct mr_stats_input *in,
+		      int i, double ns_per_tick)
+{
+	uint64_t hist[MR_HIST_BUCKETS] = { 0 }, ticks = 0;
+
+	for (int t = 0; t < in->threads; t++) {
+		const struct mr_step_count *c = &in->thread[t].step[i];
+
+		s->calls += mr_counted(&c->calls);
+		ticks += mr_counted(&c->ticks);
+		s->bytes_in += mr_counted(&c->bytes_in);
+		s->bytes_out += mr_counted(&c->bytes_out);
+		mr_hist_sum(hist, &c->hist);
+	}
+	s->name = in->name[i];
+	s->total_ms = (double)ticks * ns_per_tick / 1e6;
+	s->mean_us = s->calls ? s->total_ms * 1e3 / (double)s->calls : 0;
+	s->p50_us = mr_hist_quantile(hist, 0.5) * ns_per_tick / 1e3;
+	s->p99_us = mr_hist_quantile(hist, 0.99) * ns_per_tick / 1e3;
+}
+
+static void fill_budget(struct mr_stats *st, const struct mr_stats_input *in,
+			double ns_per_tick)
+{
+	double scale = ns_per_tick / 1e9;
+	double all = st->threads * st->seconds, busy = 0;
+
+	for (int t = 0; t < in->threads; t++) {
+		const struct mr_thread_stats *th = &in->thread[t];
+
+		st->budget.steps += (double)mr_counted(&th->steps) * scale;
+		st->budget.fetch += (double)mr_counted(&th->fetch) * scale;
+		st->budget.wait_in += (double)mr_counted(&th->wait_in) * scale;
+		st->budget.wait_out +=
+			(double)mr_counted(&th->wait_out) * scale;
+		busy += (double)mr_counted(&th->busy) * scale;
+	}
+	st->budget.engine = busy - st->budget.steps - st->budget.fetch -
+			    st->budget.wait_in - st->budget.wait_out;
+	/* Blocks are read while they are written: no part is negative. */
+	if (st->budget.engine < 0)
+		st->budget.engine = 0;
+	st->budget.unattributed = all - busy;
+	if (st->budget.unattributed < 0)
+		st->budget.unattributed = 0;
+}
+
+static const struct mr_step_stats *dearest(const struct mr_stats *st)
+{
+	const struct mr_step_stats *s = &st->step[0];
+
+	for (size_t i = 1; i < st->steps; i++)
+		if (st->step[i].total_ms > s->total_ms)
+			s = &st->step[i];
+	return s;
+}
+
+/* Of the reads that workers made themselves, how many the storage delayed. */
+static double slow_share(const struct mr_stats_input *in)
+{
+	uint64_t reads = 0, slow = 0;
+
+	for (int t = 0; t < in->threads; t++) {
+		reads += mr_counted(&in->thread[t].reads);
+		slow += mr_counted(&in->thread[t].slow_reads);
+	}
+	return reads ? (double)slow / (double)reads : 0;
+}
+
+#define EVIDENCE(...) \
+	snprintf(st->verdict.evidence, sizeof(st->verdict.evidence), \
+		 __VA_ARGS__)
+#define ADVICE(...) \
+	snprintf(st->verdict.advice, sizeof(st->verdict.advice), __VA_ARGS__)
+
+static void fill_verdict(struct mr_stats *st, const struct mr_stats_input *in)
+{
+	double all = st->threads * st->seconds;
+	double slow = slow_share(in);
+	/* A warm read is a copy: the CPU's work. A slow one is the storage's. */
+	double storage = st->budget.wait_in + st->budget.fetch * slow;
+	double cpu = st->budget.steps + st->budget.fetch * (1 - slow) +
+		     st->budget.engine;
+	double out = st->budget.wait_out;
+	const struct mr_step_stats *top = dearest(st);
+
+	if (all <= 0)
+		all = 1;
+	if (out > cpu && out > storage && in->shallow &&
+	    st->consumer_wait > 0.2 * st->seconds) {
+		st->verdict.bottleneck = "memory";
+		EVIDENCE("workers waited %.0f %% of their time for a free "
+			 "batch while the consumer waited %.0f %% for one",
+			 100 * out / all,
+			 100 * st->consumer_wait / st->seconds);
+		ADVICE("raise --memory, or make batches smaller: fewer fit "
+		       "than %d threads need", st->threads);
+	} else if (out > cpu && out > storage) {
+		st->verdict.bottleneck = "consumer";
+		EVIDENCE("workers waited %.0f %% of their time for the "
+			 "consumer to take batches", 100 * out / all);
+		ADVICE("the data keeps up; fewer threads would do");
+	} else if (storage > cpu) {
+		st->verdict.bottleneck = "storage";
+		EVIDENCE("%.0f %% of the workers' time went into waiting for "
+			 "%s, which gave %.1f MB/s", 100 * storage / all,
+			 "the storage",
+			 st->seconds > 0 ? (double)st->bytes_read / 1e6 /
+						   st->seconds :
+					   0);
+		ADVICE(strcmp(st->fetch, "direct") == 0 ?
+			       "read ahead (--fetch ahead), use faster storage, "
+			       "or store the samples in fewer, larger files" :
+			       "use faster storage, or store the samples in "
+			       "fewer, larger files");
+	} else {
+		st->verdict.bottleneck = "cpu";
+		EVIDENCE("%d threads were at work %.0f %% of the time; '%s' "
+			 "took %.0f %% of it", st->threads, 100 * cpu / all,
+			 top->name ? top->name : "?",
+			 top->share * 100);
+		ADVICE("more threads, or run '%s' once and store its result",
+		       top->name ? top->name : "?");
+		if (top == &st->step[0])
+			ADVICE("more threads; the samples come from memory as "
+			       "fast as these can copy them");
+	}
+}
+
+void mr_stats_fill(struct mr_stats *st, const struct mr_stats_input *in)
+{
+	double ns_per_tick = mr_clock_ns_per_tick(in->clock);
+	struct rusage ru;
+
+	st->threads = in->threads;
+	st->seconds = (double)(in->end_ns - in->start_ns) / 1e9;
+	st->consumer_wait = (double)in->consumer_ns / 1e9;
+	for (int t = 0; t < in->threads; t++)
+		st->bytes_read += mr_counted(&in->thread[t].bytes_read);
+	if (st->seconds > 0) {
+		st->samples_per_s = (double)st->samples / st->seconds;
+		st->mb_per_s = (double)st->bytes_out / 1e6 / st->seconds;
+	}
+	if (getrusage(RUSAGE_SELF, &ru) == 0)
+		st->peak_rss_mb = (double)ru.ru_maxrss / 1024;
+	fill_budget(st, in, ns_per_tick);
+	st->steps = (size_t)in->steps;
+	for (int i = 0; i < in->steps; i++) {
+		fill_step(&st->step[i], in, i, ns_per_tick);
+		if (st->seconds > 0)
+			st->step[i].share = st->step[i].total_ms / 1e3 /
+					    (st->threads * st->seconds);
+	}
+	fill_verdict(st, in);
+}
+
+static void json_steps(struct mr_json *j, const struct mr_stats *st)
+{
+	mr_json_open(j, "steps", '[');
+	for (size_t i = 0; i < st->steps; i++) {
+		const struct mr_step_stats *s = &st->step[i];
+
+		mr_json_open(j, NULL, '{');
+		mr_json_text(j, "name", s->name);
+		mr_json_uint(j, "calls", s->calls);
+		mr_json_real(j, "total_ms", s->total_ms, 6);
+		mr_json_real(j, "mean_us", s->mean_us, 5);
+		mr_json_real(j, "p50_us", s->p50_us, 4);
+		mr_json_real(j, "p99_us", s->p99_us, 4);
+		mr_json_uint(j, "bytes_in", s->bytes_in);
+		mr_json_uint(j, "bytes_out", s->bytes_out);
+		mr_json_real(j, "share", s->share, 4);
+		mr_json_close(j, '}');
+	}
+	mr_json_close(j, ']');
+}
+
+char *mr_stats_json(const struct mr_stats *st)
+{
+	struct mr_json j = { 0 };
+
+	mr_json_open(&j, NULL, '{');
+	mr_json_uint(&j, "samples", st->samples);
+	mr_json_uint(&j, "batches", st->batches);
+	mr_json_uint(&j, "epochs", st->epochs);
+	mr_json_uint(&j, "bytes_read", st->bytes_read);
+	mr_json_uint(&j, "bytes_out", st->bytes_out);
+	mr_json_real(&j, "seconds", st->seconds, 6);
+	mr_json_real(&j, "samples_per_s", st->samples_per_s, 7);
+	mr_json_real(&j, "mb_per_s", st->mb_per_s, 7);
+	mr_json_int(&j, "threads", st->threads);
+	mr_json_real(&j, "first_batch_ms", st->first_batch_ms, 5);
+	mr_json_uint(&j, "bad_samples", st->bad_samples);
+	mr_json_real(&j, "peak_rss_mb", st->peak_rss_mb, 5);
+	mr_json_uint(&j, "memory_peak", st->memory_peak);
+	json_steps(&j, st);
+	mr_json_open(&j, "budget", '{');
+	mr_json_real(&j, "steps", st->budget.steps, 6);
+	mr_json_real(&j, "fetch", st->budget.fetch, 6);
+	mr_json_real(&j, "wait_in", st->budget.wait_in, 6);
+	mr_json_real(&j, "wait_out", st->budget.wait_out, 6);
+	mr_json_real(&j, "engine", st->budget.engine, 6);
+	mr_json_real(&j, "unattributed", st->budget.unattributed, 6);
+	mr_json_close(&j, '}');
+	mr_json_real(&j, "consumer_wait", st->consumer_wait, 6);
+	mr_json_text(&j, "fetch", st->fetch);
+	mr_json_int(&j, "fetch_depth", st->fetch_depth);
+	mr_json_open(&j, "verdict", '{');
+	mr_json_text(&j, "bottleneck", st->verdict.bottleneck);
+	mr_json_text(&j, "evidence", st->verdict.evidence);
+	mr_json_text(&j, "advice", st->verdict.advice);
+	mr_json_close(&j, '}');
+	mr_json_close(&j, '}');
+	return mr_str_take(&j.out);
+}

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds the module in the build tree (MILLRACE_BUILD, or build/)."""
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("MILLRACE_BUILD", "build"))
+MODULE = (ROOT / BUILD / "python").resolve()
+
+sys.path.insert(0, str(MODULE))
+
+
+@pytest.fixture(scope="session")
+def torch():
+    return pytest.importorskip("torch", reason="PyTorch is not installed")
+
+
+@pytest.fixture
+def array(tmp_path):
+    """1,000 samples of 3 x 4 float32; sample i starts with i."""
+    a = np.random.default_rng(7).random((1000, 3, 4), dtype=np.float32)
+    a[:, 0, 0] = np.arange(1000)
+    np.save(tmp_path / "a.npy", a)
+    return a
+
+
+@pytest.fixture
+def npy(array, tmp_path):
+    """The path of that array, for a pipeline."""
+    return str(tmp_path / "a.npy")
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """Files of 0 to 39 bytes in the folders ant, bee and cat."""
+    contents = {}
+    for c, name in enumerate(["ant", "bee", "cat"]):
+        (tmp_path / "set" / name).mkdir(parents=True)
+        for i in range(13):
+            data = bytes([c * 13 + i]) * (c * 13 + i + 1)
+            path = tmp_path / "set" / name / f"{i:02}.bin"
+            path.write_bytes(data)
+            contents[f"{name}/{i:02}.bin"] = (data, c)
+    return tmp_path / "set", contents
+
+
+@pytest.fixture
+def script():
+    """Runs a Python text in a process of its own, as a user would."""
+    def start(text, *args, **kw):
+        env = dict(os.environ, PYTHONPATH=str(MODULE))
+        return subprocess.Popen([sys.executable, "-c", text, *map(str, args)],
+                                env=env, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True, **kw)
+    return start

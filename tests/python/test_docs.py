@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/python.md: its code runs, in order, in one name space."""
+import re
+
+import numpy as np
+from conftest import ROOT
+
+
+def test_the_guides_code_blocks_run(tmp_path, monkeypatch, torch):
+    monkeypatch.chdir(tmp_path)
+    np.save("train.npy", np.zeros((1000, 32, 32, 3), np.uint8))
+    for c in "cat", "dog":
+        (tmp_path / "photos" / c).mkdir(parents=True)
+        for i in range(5):
+            (tmp_path / "photos" / c / f"{i}.bin").write_bytes(b"x" * (i + 1))
+    text = (ROOT / "docs" / "python.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
+    assert len(blocks) > 5
+    names = {}
+    for block in blocks:
+        exec(compile(block, "docs/python.md", "exec"), names)
