@@ -116,7 +116,7 @@ static void draw_scene(struct scene *sc, const struct synth_options *opt,
 	sc->ox = synth_below(rng, SYNTH_FIELD);
 	sc->oy = synth_below(rng, SYNTH_FIELD);
 	for (int i = 0; i < PICTURE_COLOURS; i++) {
-		float warm = 9 * synth_normal(rng);
+		float warm = 12 * synth_normal(rng);
 
 		sc->colour[i][0] = sc->chroma * (hue[0] - warm);
 		sc->colour[i][1] =

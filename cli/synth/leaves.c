@@ -41,7 +41,7 @@ static void draw_leaf(const struct synth_field *field, const struct scene *sc,
 			 synth_real(rng, 0, 2.5f));
 	const float *colour = sc->colour[tint < 0 ? 0 : tint % PICTURE_COLOURS];
 	float own = synth_normal(rng), rough = synth_real(rng, 0, 1);
-	float amp = sc->texture * 14 * exp2f(1.8f * busy);
+	float amp = sc->texture * 12 * exp2f(1.8f * busy);
 	float slope = 30 * synth_normal(rng) / (r + 10 * sc->scale), luma;
 	uint64_t u = synth_u64(rng);
 
@@ -161,7 +161,7 @@ void picture_paint(const struct synth_field *field, const struct scene *sc,
 
 		/* Small things keep together: elsewhere, instead of sixteen
 		 * there is one that is four times as wide. */
-		if (r < 0.1f * sc->rmax && busy_at(field, sc, x, y) < 0.2f) {
+		if (r < 0.1f * sc->rmax && busy_at(field, sc, x, y) < 0.3f) {
 			if (synth_below(rng, 16))
 				continue;
 			r *= 4;

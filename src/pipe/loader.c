@@ -19,7 +19,9 @@
 enum {
 	BAD_KEPT = 10000,
 	RING_MAX = 1024,
+	CHUNK_MAX = 256,
 	SPIN = 200, /* looks at a slot before sleeping */
+	STOCK = 32 << 20, /* bytes of small batches that may be ready */
 };
 
 #define MEMORY_MAX ((uint64_t)4 << 30)
@@ -145,28 +147,33 @@ static int plan_order(struct mr_loader *l, struct mr_err *err)
 }
 
 /*
- * How many batches to have in work: enough that no worker waits for another
- * (two claims each, and some that are ready), few enough to stay in the CPU
- * cache, and within the memory budget together with two that the user holds.
+ * How many batches may be in work or ready: enough that no worker waits for
+ * another (two claims each, and some that are ready), more where they are
+ * small, so that a consumer that is away for some milliseconds finds a
+ * stock; within the memory budget together with two that the user holds.
  */
 static int size_ring(struct mr_loader *l, struct mr_err *err)
 {
 	const struct mr_plan *p = &l->plan;
 	size_t row = p->batch_bytes / (size_t)l->rows + 1;
-	uint64_t chunk = p->ragged ? 16 : ((size_t)512 << 10) / row, ring, fit;
+	uint64_t chunk = p->ragged ? 16 : ((size_t)512 << 10) / row;
+	uint64_t ring, fit, stock = STOCK / (p->batch_bytes + 1);
 	char need[32], have[32];
 
 	l->min_chunk = p->ragged ? (unsigned)((l->rows + MR_RUNS - 1) /
 					      MR_RUNS) : 1;
-	if (chunk > 256)
-		chunk = 256;
+	if (chunk > CHUNK_MAX)
+		chunk = CHUNK_MAX;
 	if (chunk < l->min_chunk)
 		chunk = l->min_chunk;
 	ring = 4 + (2 * (uint64_t)l->threads * chunk + l->rows - 1) / l->rows;
+	l->wanted_ring = (unsigned)(ring < RING_MAX ? ring : RING_MAX);
+	if (ring < stock && !p->ragged)
+		ring = stock;
 	if (ring > RING_MAX)
 		ring = RING_MAX;
-	l->wanted_ring = (unsigned)ring;
-	fit = p->batch_bytes ? l->opt.memory * 3 / 4 / p->batch_bytes : ring;
+	fit = p->batch_bytes ? l->opt.memory * 3 / 4 / p->batch_bytes :
+			       ring + 2;
 	if (fit < 2)
 		return mr_err_set(err, MR_ELIMIT,
 				  "a batch of %s does not fit twice into a "
@@ -178,7 +185,7 @@ static int size_ring(struct mr_loader *l, struct mr_err *err)
 		ring = fit > 4 ? fit - 2 : fit / 2;
 	l->ring = (unsigned)ring;
 	chunk = ring * l->rows / (2 * (uint64_t)l->threads);
-	l->max_chunk = chunk > 256 ? 256 : (unsigned)chunk;
+	l->max_chunk = chunk > CHUNK_MAX ? CHUNK_MAX : (unsigned)chunk;
 	if (l->max_chunk < l->min_chunk)
 		l->max_chunk = l->min_chunk;
 	l->sample_max = l->opt.memory / 2;
@@ -248,47 +255,66 @@ int mr_loader_open(struct mr_loader **l, const char *pipeline,
 
 /* ---- batches come and go ---- */
 
-static struct mr_batch *free_batch_pop(struct mr_loader *l)
-{
-	struct mr_batch *b;
-
-	pthread_mutex_lock(&l->lock);
-	b = l->free_batches;
-	if (b)
-		l->free_batches = b->next;
-	pthread_mutex_unlock(&l->lock);
-	return b;
-}
-
-/* Put an empty batch into the place of batch s. */
-static int arm(struct mr_loader *l, uint64_t s, struct mr_err *err)
+/* Batch s is open for work; it has no memory yet. */
+static void arm(struct mr_loader *l, uint64_t s)
 {
 	struct mr_slot *slot = &l->slot[s % l->ring];
-	struct mr_batch *b = free_batch_pop(l);
-	uint32_t rows = mr_loader_rows(l, s);
-	int e;
 
-	if (!b) {
-		e = mr_batch_new(&b, &l->plan, &l->pool, MR_RUNS + 2, err);
-		if (e)
-			return e;
+	atomic_store(&slot->batch, NULL);
+	atomic_store(&slot->left, mr_loader_rows(l, s));
+	atomic_store_explicit(&slot->state, MR_SLOT_BUSY,
+			      memory_order_release);
+}
+
+/* An empty batch: one that came back, or a new one. Under the lock. */
+static struct mr_batch *obtain(struct mr_loader *l)
+{
+	struct mr_batch *b = l->free_batches;
+
+	if (b) {
+		l->free_batches = b->next;
+	} else {
+		if (mr_batch_new(&b, &l->plan, &l->pool, MR_RUNS + 2,
+				 &l->broken))
+			return NULL;
 		b->loader = l;
 	}
 	atomic_store(&b->refs, 1);
-	mr_batch_begin(b, s / l->epoch_batches, s % l->epoch_batches, rows);
-	slot->batch = b;
-	atomic_store(&slot->left, rows);
-	atomic_store_explicit(&slot->state, MR_SLOT_BUSY,
-			      memory_order_release);
-	return 0;
+	return b;
+}
+
+struct mr_batch *mr_loader_enter(struct mr_loader *l, uint64_t s)
+{
+	struct mr_slot *slot = &l->slot[s % l->ring];
+	struct mr_batch *b = atomic_load_explicit(&slot->batch,
+						  memory_order_acquire);
+
+	if (b)
+		return b;
+	pthread_mutex_lock(&l->lock);
+	b = atomic_load(&slot->batch);
+	if (!b) {
+		b = obtain(l);
+		if (b)
+			mr_batch_begin(b, s / l->epoch_batches,
+				       s % l->epoch_batches,
+				       mr_loader_rows(l, s));
+		atomic_store_explicit(&slot->batch, b, memory_order_release);
+	}
+	pthread_mutex_unlock(&l->lock);
+	return b;
 }
 
 static void loader_unref(struct mr_loader *l)
 {
 	if (atomic_fetch_sub(&l->refs, 1) > 1)
 		return;
-	while (l->free_batches)
-		mr_batch_free(free_batch_pop(l));
+	while (l->free_batches) {
+		struct mr_batch *b = l->free_batches;
+
+		l->free_batches = b->next;
+		mr_batch_free(b);
+	}
 	mr_pool_fini(&l->pool);
 	mr_pipeline_free(l->pipeline);
 	pthread_mutex_destroy(&l->lock);
@@ -369,9 +395,9 @@ static int start(struct mr_loader *l, struct mr_err *err)
 	atomic_store(&l->next, l->head * l->rows);
 	atomic_store(&l->limit, l->head);
 	atomic_store(&l->stop, false);
-	for (uint64_t s = l->head; s < l->head + l->ring && !e; s++)
-		e = arm(l, s, err);
-	if (!e && l->plan.source->locate && l->opt.fetch != MR_FETCH_DIRECT)
+	for (uint64_t s = l->head; s < l->head + l->ring; s++)
+		arm(l, s);
+	if (l->plan.source->locate && l->opt.fetch != MR_FETCH_DIRECT)
 		e = mr_fetch_new(&l->fetch, l, l->opt.fetch, err);
 	publish_limit(l);
 	if (!l->start_ns)
@@ -391,8 +417,8 @@ static void halt(struct mr_loader *l)
 	mr_fetch_free(l->fetch);
 	l->fetch = NULL;
 	for (unsigned i = 0; i < l->ring; i++) {
-		mr_batch_free(l->slot[i].batch);
-		l->slot[i].batch = NULL;
+		mr_batch_free(atomic_load(&l->slot[i].batch));
+		atomic_store(&l->slot[i].batch, NULL);
 	}
 	l->started = false;
 }
@@ -509,28 +535,27 @@ static bool await(struct mr_loader *l, struct mr_slot *slot, int timeout_ms)
 	return ready;
 }
 
-/* Takes the head out of the ring and puts an empty batch into its place. */
+/* Takes the head out of the ring; its place is for the next batch. */
 static int take_head(struct mr_loader *l, struct mr_batch **out,
 		     struct mr_err *err)
 {
-	struct mr_slot *slot = &l->slot[l->head % l->ring];
-	struct mr_batch *b = slot->batch;
-	size_t bytes = mr_batch_memory(b);
-	int e = 0;
+	struct mr_batch *b = atomic_load(&l->slot[l->head % l->ring].batch);
+	size_t bytes;
 
+	if (!b) {
+		pthread_mutex_lock(&l->lock);
+		*err = l->broken;
+		pthread_mutex_unlock(&l->lock);
+		return err->code;
+	}
+	bytes = mr_batch_memory(b);
 	if (bytes > atomic_load(&l->batch_max))
 		atomic_store(&l->batch_max, bytes);
 	for (int i = 0; i < l->plan.outs; i++)
 		if (b->buf[i])
 			mr_buf_lend(b->buf[i]);
 	atomic_fetch_add(&l->refs, 1);
-	slot->batch = NULL;
-	if (l->head + l->ring < l->end)
-		e = arm(l, l->head + l->ring, err);
-	if (e) {
-		mr_batch_release(b);
-		return e;
-	}
+	arm(l, l->head + l->ring);
 	l->head++;
 	publish_limit(l);
 	if (++l->since_wake > l->ring / 2)
@@ -581,7 +606,7 @@ static int usable(struct mr_loader *l, struct mr_err *err)
 int mr_loader_wait(struct mr_loader *l, struct mr_batch **out, int timeout_ms,
 		   struct mr_err *err)
 {
-	struct mr_batch *b;
+	struct mr_batch *b = NULL;
 	struct mr_err why;
 	int e = usable(l, err);
 

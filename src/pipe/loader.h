@@ -23,11 +23,13 @@
 
 struct mr_fetch;
 
-/* A place in the ring: batch s is at s % ring. */
+/* A place in the ring: batch s is at s % ring. The memory comes with the
+ * first worker that enters it: the buffer that was released last, which is
+ * still in the CPU's cache, however long the ring is. */
 struct mr_slot {
 	_Alignas(64) atomic_uint state; /* enum mr_slot_state */
 	atomic_uint left;		 /* rows not done yet */
-	struct mr_batch *batch;
+	_Atomic(struct mr_batch *) batch; /* NULL until somebody enters */
 };
 
 enum { MR_RUNS = 256 };
@@ -82,6 +84,7 @@ struct mr_loader {
 	/* batches outside the ring */
 	pthread_mutex_t lock;
 	struct mr_batch *free_batches;
+	struct mr_err broken; /* why a batch could not be made */
 	atomic_int refs; /* 1 + batches with the user */
 };
 
@@ -91,6 +94,10 @@ uint32_t mr_loader_rows(const struct mr_loader *l, uint64_t s);
 /* The sample at a position; false when the position is empty. */
 bool mr_loader_sample_at(const struct mr_loader *l, struct mr_order_cache *c,
 			 uint64_t position, uint64_t *index);
+
+/* The batch of slot s % ring, made when it is the first time; NULL when
+ * there is no memory for it (l->broken says so). Any worker may call. */
+struct mr_batch *mr_loader_enter(struct mr_loader *l, uint64_t s);
 
 /* Worker threads: start them all, stop and join them all. */
 int mr_workers_start(struct mr_loader *l, struct mr_err *err);

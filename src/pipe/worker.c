@@ -565,7 +565,8 @@ static void end_run(struct mr_loader *l, struct mr_slot *slot, uint32_t rows)
 {
 	if (atomic_fetch_sub(&slot->left, rows) != rows)
 		return;
-	mr_batch_finish(slot->batch, &l->pool);
+	if (atomic_load(&slot->batch))
+		mr_batch_finish(slot->batch, &l->pool);
 	if (atomic_exchange(&slot->state, MR_SLOT_READY) == MR_SLOT_AWAITED)
 		mr_futex_wake(&slot->state, 1);
 }
@@ -575,11 +576,16 @@ static bool do_run(struct mr_worker *w, uint64_t s, uint32_t row,
 {
 	struct mr_loader *l = w->l;
 	struct mr_slot *slot = &l->slot[s % l->ring];
-	struct mr_batch *b = slot->batch;
-	struct mr_run *run = begin_run(b, row, end - row);
+	struct mr_batch *b = mr_loader_enter(l, s);
+	struct mr_run *run;
 	uint64_t position = s * l->rows + row, window = UINT64_MAX;
 	bool ahead = false;
 
+	if (!b) { /* no memory: the consumer will say so */
+		end_run(l, slot, end - row);
+		return false;
+	}
+	run = begin_run(b, row, end - row);
 	for (uint32_t r = row; r < end; r++, position++) {
 		struct mr_fetched *got = NULL;
 		uint64_t index = mr_order_at(&l->order, &w->order, b->epoch,

@@ -619,6 +619,16 @@ static void test_queue_is_first_in_first_out(void **state)
 	mr_queue_fini(&q);
 }
 
+static bool is_full(struct mr_queue *q)
+{
+	bool full;
+
+	pthread_mutex_lock(&q->lock);
+	full = q->count == q->cap;
+	pthread_mutex_unlock(&q->lock);
+	return full;
+}
+
 static void test_queue_close_wakes_a_put_that_waits(void **state)
 {
 	struct mr_queue q;
@@ -628,7 +638,8 @@ static void test_queue_close_wakes_a_put_that_waits(void **state)
 	(void)state;
 	assert_int_equal(mr_queue_init(&q, 2, NULL), 0);
 	pthread_create(&t, NULL, put_many, &s);
-	usleep(2000);
+	while (!is_full(&q))
+		usleep(100);
 	mr_queue_close(&q);
 	pthread_join(t, NULL);
 	assert_int_equal(s.count, 2);
