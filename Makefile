@@ -48,7 +48,7 @@ coverage:
 	@tools/coverage
 
 format:
-	clang-format -i $$(git ls-files '*.c' '*.h')
+	@tools/format
 
 clean:
 	rm -rf build build-* demo

@@ -183,7 +183,8 @@ class Report:
                 {"name": name, "unit": unit, **self.spread(values), **more})
 
     def ratio(self, name, values, target=None, unit="", interval=None):
-        """target: ("<=" or ">=" or "<", number), judged on the median."""
+        """target: ("<=" or ">=" or "<", number), judged on the median; with
+        an interval that holds the target it is left undecided."""
         row = {"name": name, "unit": unit}
         if values:
             row.update(self.spread(values))
@@ -196,6 +197,8 @@ class Report:
                 m = row["median"]
                 row["met"] = {"<=": m <= want, ">=": m >= want,
                               "<": m < want}[sign]
+            if interval and interval[0] <= want <= interval[1]:
+                row["met"] = "undecided"
         self.top["ratios"].append(row)
 
     @staticmethod
@@ -229,7 +232,8 @@ class Report:
     @staticmethod
     def ratio_row(x):
         name = x["name"] + (f" ({x['unit']})" if x["unit"] else "")
-        met = {True: "met", False: "NOT MET"}.get(x.get("met"), "")
+        met = {True: "met", False: "NOT MET"}.get(x.get("met"),
+                                                  x.get("met", ""))
         if x.get("target") and "met" not in x:
             met = "not measured"
         both = x.get("interval95")

@@ -199,7 +199,7 @@ const struct cli_command cli_command_synth = {
 		"The data is a function of the seed, whatever the number of "
 		"threads. DIR is\n"
 		"made if need be; one that is not empty is refused without "
-		"--force.",
+		"--force.\n",
 	.size = sizeof(struct synth_options),
 	.options = options,
 	.run = run,

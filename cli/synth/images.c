@@ -75,7 +75,7 @@ static void draw_coding(struct scene *sc, const struct synth_options *opt,
 		sc->quality = (int)opt->quality;
 	else
 		sc->quality = (a < 0.72f ? 96 : (int)(72 + 22 * b)) -
-			      (int)(14 * sc->large);
+			      (int)(12 * sc->large);
 	sc->full_chroma = opt->subsampling == SYNTH_444 ||
 			  (opt->subsampling == SYNTH_MIXED &&
 			   sc->large < 0.5f && chroma < 0.79f);

@@ -327,7 +327,7 @@ static bool threads_open(struct mr_fetch *f, struct mr_err *err)
 	    mr_queue_init(&f->done, OPS, err))
 		return false;
 	while (f->ios < THREADS &&
-	       pthread_create(&f->io[f->ios], NULL, io_main, f) == 0)
+	       mr_thread_start(&f->io[f->ios], "mr-read", io_main, f) == 0)
 		f->ios++;
 	return f->ios > 0;
 }
@@ -541,7 +541,8 @@ static void start_thread(struct mr_fetch *f)
 	if (!f->has_ring && !threads_open(f, &err))
 		f->failed = true;
 	f->since_ns = mr_clock_ns();
-	if (!f->failed && pthread_create(&f->thread, NULL, fetch_main, f))
+	if (!f->failed &&
+	    mr_thread_start(&f->thread, "mr-fetch", fetch_main, f))
 		f->failed = true;
 	f->running = !f->failed;
 }

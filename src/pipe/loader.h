@@ -99,6 +99,10 @@ bool mr_loader_sample_at(const struct mr_loader *l, struct mr_order_cache *c,
  * there is no memory for it (l->broken says so). Any worker may call. */
 struct mr_batch *mr_loader_enter(struct mr_loader *l, uint64_t s);
 
+/* A thread that takes no signals; 0 or an errno. */
+int mr_thread_start(pthread_t *t, const char *name, void *(*main)(void *),
+		    void *arg);
+
 /* Worker threads: start them all, stop and join them all. */
 int mr_workers_start(struct mr_loader *l, struct mr_err *err);
 void mr_workers_stop(struct mr_loader *l);

@@ -7,6 +7,7 @@
  * Steps do not know that they are measured: lap() does it between them.
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 
 #include "core/arena.h"
@@ -723,6 +724,22 @@ static void *worker_main(void *arg)
 
 /* ---- life ---- */
 
+int mr_thread_start(pthread_t *t, const char *name, void *(*main)(void *),
+		    void *arg)
+{
+	sigset_t all, old;
+	int e;
+
+	/* Signals are the program's business: its own threads take them. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	e = pthread_create(t, NULL, main, arg);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (!e)
+		pthread_setname_np(*t, name);
+	return e;
+}
+
 int mr_workers_start(struct mr_loader *l, struct mr_err *err)
 {
 	l->worker = mr_alloc((size_t)l->threads, sizeof(*l->worker), err);
@@ -739,7 +756,7 @@ int mr_workers_start(struct mr_loader *l, struct mr_err *err)
 		w->stride = 1;
 		w->guess = 64 << 10;
 		mr_arena_init(&w->scratch, l->sample_max);
-		e = pthread_create(&w->thread, NULL, worker_main, w);
+		e = mr_thread_start(&w->thread, "mr-worker", worker_main, w);
 		if (e)
 			return mr_err_set(err, MR_ESTATE,
 					  "cannot start thread %d of %d: %s",
