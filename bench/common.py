@@ -239,7 +239,7 @@ class Report:
         both = x.get("interval95")
         return (name, number(x.get("median")), number(x.get("min")),
                 number(x.get("max")),
-                f"{both[0]:.4f} .. {both[1]:.4f}" if both else "",
+                f"{number(both[0])} .. {number(both[1])}" if both else "",
                 x.get("target", ""), met)
 
     @staticmethod

@@ -30,8 +30,9 @@ def without(env):
     if not os.path.exists(os.path.join(build, "build.ninja")):
         output(["meson", "setup", build, ROOT, *same, "-Dcounters=false",
                 "-Dtests=false", "-Dpython=false"])
-    say(f"  building {build}")
-    output(["ninja", "-C", build, "millrace"], timeout=900)
+    for b in (env.build, build):    # both, or sources that differ are compared
+        say(f"  building {b}")
+        output(["ninja", "-C", b, "millrace"], timeout=900)
     return os.path.join(build, "millrace"), here
 
 
@@ -47,25 +48,37 @@ def main(env, report):
     report.setting(rounds=rounds, epochs=epochs, threads=2, sample=SIZE,
                    samples=count, clock="spawn to exit")
 
-    def job(binary):
-        # from outside: a build without counters has no clock to believe
-        return lambda: env.spawn(
-            [binary, "run", "--json", pipeline, "--threads", 2, "--epochs",
-             epochs, "--order", "shuffle"])[1]["seconds"]
+    def job(name, binary):
+        def run():
+            # from outside: a build without counters has no clock to believe
+            seen = env.spawn(
+                [binary, "run", "--json", pipeline, "--threads", 2,
+                 "--epochs", epochs, "--order", "shuffle"])[1]
+            return {name: seen["seconds"],
+                    name + ", CPU": seen["user_s"] + seen["sys_s"]}
+        return run
 
-    values, failed = interleave({"with counters": job(env.millrace),
-                                 "without counters": job(command)}, rounds)
+    values, failed = interleave(
+        {n: job(n, b) for n, b in (("with counters", env.millrace),
+                                   ("without counters", command))}, rounds)
     for name, reason in failed.items():
         report.fail(name, reason)
     for name in values:
         report.measure(name, "s", values[name])
-    cost = [100 * (r - 1) for r in paired(values.get("with counters", {}),
-                                          values.get("without counters", {}))]
+
+    def more(what):
+        return [100 * (r - 1) for r in
+                paired(values.get("with counters" + what, {}),
+                       values.get("without counters" + what, {}))]
+
+    cost, cpu = more(""), more(", CPU")
     if not cost:
         raise Failed("nothing to compare")
     low, high = bootstrap(cost)
     report.ratio("time more with counters", cost, ("<", 1.0), "%",
                  (low, high))
+    report.ratio("CPU time more with counters", cpu, None, "%",
+                 bootstrap(cpu))
     if high - low > 2:
         report.note(f"the 95 % interval is {high - low:.1f} points wide: the "
                     f"machine was too busy for this question")

@@ -115,55 +115,71 @@ static int buf_new(struct mr_pool *p, size_t bytes, struct mr_buf **out,
 	return 0;
 }
 
-/* The buffer used last among those that are large enough, or NULL. */
-static struct mr_buf *pool_pick(struct mr_pool *p, size_t bytes)
+static struct mr_buf *unlink_at(struct mr_pool *p, struct mr_buf **link)
 {
-	struct mr_buf **link, *b = NULL;
+	struct mr_buf *b = *link;
 
-	pthread_mutex_lock(&p->lock);
-	for (link = &p->free; *link; link = &(*link)->next)
-		if ((*link)->cap >= bytes)
-			break;
-	if (*link) {
-		b = *link;
+	if (b) {
 		*link = b->next;
 		p->count--;
 	}
+	return b;
+}
+
+/* The smallest that is large enough, the one used last where they are
+ * alike; one that is far too large is kept for those who need it. */
+static struct mr_buf *pool_pick(struct mr_pool *p, size_t bytes)
+{
+	struct mr_buf **link, **best = NULL, *b;
+
+	pthread_mutex_lock(&p->lock);
+	for (link = &p->free; *link; link = &(*link)->next) {
+		size_t cap = (*link)->cap;
+
+		if (cap >= bytes && cap / 4 <= rounded(bytes) &&
+		    (!best || cap < (*best)->cap))
+			best = link;
+	}
+	b = best ? unlink_at(p, best) : NULL;
 	pthread_mutex_unlock(&p->lock);
 	return b;
 }
 
-/* Gives one buffer that is too small back to the system. */
+/* Gives one free buffer back to the system. */
 static bool pool_shrink(struct mr_pool *p)
 {
 	struct mr_buf *b;
 
 	pthread_mutex_lock(&p->lock);
-	b = p->free;
-	if (b) {
-		p->free = b->next;
-		p->count--;
-	}
+	b = unlink_at(p, &p->free);
 	pthread_mutex_unlock(&p->lock);
 	if (b)
 		buf_destroy(b);
 	return b != NULL;
 }
 
+/* Free buffers make room for one that does not fit beside them. */
+static void make_room(struct mr_pool *p, size_t bytes)
+{
+	struct mr_budget *budget = p->budget;
+
+	while (atomic_load(&budget->used) + rounded(bytes) > budget->max)
+		if (!pool_shrink(p))
+			break;
+}
+
 int mr_pool_get(struct mr_pool *p, size_t bytes, struct mr_buf **out,
 		struct mr_err *err)
 {
 	struct mr_buf *b = pool_pick(p, bytes);
-	int e = 0;
+	int e;
 
 	if (!b) {
-		pool_shrink(p);
-		do {
-			e = buf_new(p, bytes, &b, err);
-		} while (e == MR_ELIMIT && pool_shrink(p));
+		make_room(p, bytes);
+		e = buf_new(p, bytes, &b, err);
+		if (e)
+			return e;
 	}
-	if (e)
-		return e;
 	atomic_store(&b->refs, 1);
 	b->next = NULL;
 	*out = b;

@@ -36,8 +36,8 @@ struct mr_buf {
 };
 
 /*
- * A pool keeps the buffers that came back, up to `keep`, and hands out the
- * one used last (it is still in the cache) before it asks the system.
+ * A pool keeps the buffers that came back, up to `keep`, and hands them out
+ * again before it asks the system.
  */
 struct mr_pool {
 	pthread_mutex_t lock;

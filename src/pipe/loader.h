@@ -6,7 +6,7 @@
  * Positions. All epochs form one line of positions: batch s has positions
  * [s * rows, (s + 1) * rows), an epoch a whole number of batches; positions
  * past the end of an epoch's last batch are empty. Workers claim runs of
- * positions with one atomic add. A batch may be worked on when its number
+ * positions with one atomic operation. A batch may be worked on when its number
  * is below `limit`, which the consumer raises as it takes batches out.
  */
 #ifndef MR_PIPE_LOADER_H
@@ -58,6 +58,7 @@ struct mr_loader {
 	atomic_uint waiting; /* workers asleep at the gate */
 	atomic_bool stop;
 	atomic_size_t batch_max; /* bytes of the largest batch so far */
+	mr_counter row_mean[MR_MAX_FIELDS]; /* bytes, of ragged fields */
 	/* Positions of a claim. Batches with ragged fields are made of at
 	 * most MR_RUNS runs, so that claims are not too small. */
 	unsigned min_chunk, max_chunk;

@@ -167,9 +167,12 @@ static void *run_reserve(struct mr_worker *w, struct mr_run *run, int r,
 		return NULL;
 	}
 	if (!*b) {
-		/* A guess for the whole run saves growing in steps. */
-		grown = bytes * run->rows < w->l->sample_max ?
-				bytes * run->rows : need;
+		/* Room for the whole run, going by the rows seen so far. */
+		size_t mean = mr_counted(&w->l->row_mean[r]);
+
+		grown = need + (mean + mean / 8) * run->rows;
+		if (grown > w->l->sample_max)
+			grown = need;
 		if (mr_pool_get(&w->l->pool, grown, b, &w->err))
 			return NULL;
 	} else {
@@ -561,7 +564,20 @@ static struct mr_run *begin_run(struct mr_batch *b, uint32_t row,
 	return run;
 }
 
-/* The rows [row, end) of batch s are done; the last of all finishes it. */
+/* How large rows of ragged fields are, for the next runs. */
+static void learn_sizes(struct mr_loader *l, const struct mr_run *run)
+{
+	for (int r = 0; r < l->plan.ragged; r++) {
+		uint64_t old = mr_counted(&l->row_mean[r]);
+		uint64_t now = run->used[r] / run->rows;
+
+		atomic_store_explicit(&l->row_mean[r],
+				      old ? (7 * old + now) / 8 : now,
+				      memory_order_relaxed);
+	}
+}
+
+/* Some rows of a batch are done; who does the last of all finishes it. */
 static void end_run(struct mr_loader *l, struct mr_slot *slot, uint32_t rows)
 {
 	if (atomic_fetch_sub(&slot->left, rows) != rows)
@@ -608,6 +624,8 @@ static bool do_run(struct mr_worker *w, uint64_t s, uint32_t row,
 		if (atomic_load_explicit(&l->stop, memory_order_relaxed))
 			return false;
 	}
+	if (run)
+		learn_sizes(l, run);
 	end_run(l, slot, end - row);
 	return true;
 }
@@ -683,20 +701,35 @@ static void adapt(struct mr_worker *w, uint64_t ticks, uint64_t samples)
 		w->stride = 1;
 }
 
-/* Near the end, smaller claims let all threads finish together. */
-static uint64_t claim_size(const struct mr_worker *w)
+/* Positions of a claim that begins at p. */
+static uint64_t claim_size(const struct mr_worker *w, uint64_t p)
 {
 	const struct mr_loader *l = w->l;
-	uint64_t next, all, left;
+	uint64_t all, share, n = w->chunk, to_border = l->rows - p % l->rows;
 
-	if (l->end == UINT64_MAX)
-		return w->chunk;
-	next = atomic_load_explicit(&l->next, memory_order_relaxed);
-	all = l->end * l->rows;
-	left = next < all ? (all - next) / (2 * (uint64_t)l->threads) : 0;
-	if (left > w->chunk)
-		return w->chunk;
-	return left > l->min_chunk ? left : l->min_chunk;
+	/* Near the end, smaller claims let all threads finish together. */
+	if (l->end != UINT64_MAX) {
+		all = l->end * l->rows;
+		share = p < all ? (all - p) / (2 * (uint64_t)l->threads) : 0;
+		if (share < n)
+			n = share > l->min_chunk ? share : l->min_chunk;
+	}
+	/* A ragged batch by one worker needs no joining. */
+	if (l->plan.ragged && 2 * n >= to_border)
+		n = to_border;
+	return n;
+}
+
+/* One atomic operation per claim, not per sample. */
+static uint64_t claim(struct mr_worker *w, uint64_t *n)
+{
+	struct mr_loader *l = w->l;
+	uint64_t p = atomic_load_explicit(&l->next, memory_order_relaxed);
+
+	do {
+		*n = claim_size(w, p);
+	} while (!atomic_compare_exchange_weak(&l->next, &p, p + *n));
+	return p;
 }
 
 static void *worker_main(void *arg)
@@ -708,8 +741,7 @@ static void *worker_main(void *arg)
 
 	w->ns_per_tick = mr_clock_ns_per_tick(&l->clock);
 	while (go && !atomic_load_explicit(&l->stop, memory_order_relaxed)) {
-		uint64_t n = claim_size(w), samples = 0, t1;
-		uint64_t p = atomic_fetch_add(&l->next, n);
+		uint64_t n, samples = 0, t1, p = claim(w, &n);
 
 		w->wait_in = w->wait_out = w->timed = 0;
 		go = do_claim(w, p, n, &samples);
