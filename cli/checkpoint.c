@@ -92,8 +92,8 @@ static bool get_all(struct json_object *o, struct mr_state *st,
 	return true;
 }
 
-int cli_checkpoint_read(const char *path, struct mr_state *st,
-			uint64_t *digest, struct mr_err *err)
+int cli_checkpoint_read(const char *path, struct mr_state *st, uint64_t *digest,
+			struct mr_err *err)
 {
 	struct json_object *o;
 	char *text;
@@ -108,6 +108,7 @@ int cli_checkpoint_read(const char *path, struct mr_state *st,
 	ok = o && json_object_is_type(o, json_type_object) &&
 	     get_all(o, st, digest);
 	json_object_put(o);
-	return ok ? 0 : mr_err_set(err, MR_EDATA,
-				   "not a checkpoint, or a damaged one");
+	return ok ? 0 :
+		    mr_err_set(err, MR_EDATA,
+			       "not a checkpoint, or a damaged one");
 }

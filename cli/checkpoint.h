@@ -7,7 +7,7 @@
 
 int cli_checkpoint_write(const char *path, const struct mr_state *st,
 			 uint64_t digest, struct mr_err *err);
-int cli_checkpoint_read(const char *path, struct mr_state *st,
-			uint64_t *digest, struct mr_err *err);
+int cli_checkpoint_read(const char *path, struct mr_state *st, uint64_t *digest,
+			struct mr_err *err);
 
 #endif

@@ -96,12 +96,14 @@ void cli_help_all(FILE *out)
 {
 	fputs("usage: millrace COMMAND [options] PIPELINE\n\n"
 	      "Feeds training data to neural networks, and says why they "
-	      "wait.\n\ncommands:\n", out);
+	      "wait.\n\ncommands:\n",
+	      out);
 	for (size_t i = 0; cli_commands[i]; i++)
 		fprintf(out, "  %-10s %s\n", cli_commands[i]->name,
 			cli_commands[i]->help);
 	fputs("\nmillrace COMMAND --help tells more. A pipeline is a text, or "
-	      "@file:\n  millrace run 'files photos | batch 64'\n", out);
+	      "@file:\n  millrace run 'files photos | batch 64'\n",
+	      out);
 }
 
 /* ---- man page ---- */
@@ -168,7 +170,8 @@ void cli_man(FILE *out)
 {
 	struct mr_entry e;
 
-	fprintf(out, ".TH MILLRACE 1 \"\" \"millrace %s\"\n.SH NAME\n"
+	fprintf(out,
+		".TH MILLRACE 1 \"\" \"millrace %s\"\n.SH NAME\n"
 		"millrace \\- feeds training data to neural networks, and "
 		"says why they wait\n.SH SYNOPSIS\n.B millrace\n"
 		".I COMMAND\n[options]\n.I PIPELINE\n.SH COMMANDS\n",

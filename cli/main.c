@@ -173,7 +173,8 @@ static int parse_options(const struct parse *ps, int argc, char **argv,
 		}
 		if (argv[i][1] != '-')
 			return cli_usage("unknown option %s; see millrace %s "
-					 "--help", argv[i], ps->command->name);
+					 "--help",
+					 argv[i], ps->command->name);
 		e = set_option(ps, argc, argv, i, &used);
 		if (e)
 			return e;
@@ -248,8 +249,7 @@ int main(int argc, char **argv)
 	}
 	for (size_t i = 0; cli_commands[i]; i++)
 		if (!strcmp(cli_commands[i]->name, argv[1]))
-			return run_command(cli_commands[i], argc - 2,
-					   argv + 2);
+			return run_command(cli_commands[i], argc - 2, argv + 2);
 	near = mr_nearest(argv[1], command_count(), command_name, NULL);
 	if (near)
 		return cli_usage("unknown command '%s'; did you mean '%s'?",

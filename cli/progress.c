@@ -11,10 +11,10 @@ static double now(void)
 	return (double)mr_clock_ns() / 1e9;
 }
 
-void cli_progress_start(struct cli_progress *p, const char *label,
-			double total)
+void cli_progress_start(struct cli_progress *p, const char *label, double total)
 {
-	*p = (struct cli_progress){ .label = label, .total = total,
+	*p = (struct cli_progress){ .label = label,
+				    .total = total,
 				    .start = now() };
 	p->on = isatty(STDERR_FILENO) || getenv("MILLRACE_PROGRESS");
 }

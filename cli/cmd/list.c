@@ -159,9 +159,11 @@ static int show_named(const char *name)
 	near = mr_nearest(name, n, entry_name, NULL);
 	if (near)
 		return cli_usage("list: no source or step '%s'; did you mean "
-				 "'%s'?", name, near);
+				 "'%s'?",
+				 name, near);
 	return cli_usage("list: no source or step '%s'; `millrace list` shows "
-			 "them all", name);
+			 "them all",
+			 name);
 }
 
 static int run(const struct cli_args *args, void *options_)

@@ -39,16 +39,16 @@ extern "C" {
 /* Results. Values are part of the ABI: append only. */
 enum mr_code {
 	MR_OK = 0,
-	MR_END = 1,	    /* no error: the epoch has ended */
-	MR_AGAIN = 2,	    /* no error: nothing ready within the time given */
-	MR_ENOMEM = -1,	    /* the system gave no memory */
-	MR_EINVAL = -2,	    /* a parameter or option is wrong */
-	MR_EPARSE = -3,	    /* the pipeline text is wrong */
-	MR_ETYPE = -4,	    /* a step cannot take what the one before yields */
-	MR_EIO = -5,	    /* reading or writing failed */
-	MR_EDATA = -6,	    /* the data is corrupt, truncated or empty */
-	MR_ELIMIT = -7,	    /* over a limit: memory budget, sizes */
-	MR_ESTATE = -8,	    /* call not possible now (after fork, after failure) */
+	MR_END = 1,	/* no error: the epoch has ended */
+	MR_AGAIN = 2,	/* no error: nothing ready within the time given */
+	MR_ENOMEM = -1, /* the system gave no memory */
+	MR_EINVAL = -2, /* a parameter or option is wrong */
+	MR_EPARSE = -3, /* the pipeline text is wrong */
+	MR_ETYPE = -4,	/* a step cannot take what the one before yields */
+	MR_EIO = -5,	/* reading or writing failed */
+	MR_EDATA = -6,	/* the data is corrupt, truncated or empty */
+	MR_ELIMIT = -7, /* over a limit: memory budget, sizes */
+	MR_ESTATE = -8, /* call not possible now (after fork, after failure) */
 	MR_EUNSUPPORTED = -9, /* this build or machine lacks what is needed */
 };
 
@@ -73,7 +73,7 @@ enum mr_dtype {
 	MR_DTYPES
 };
 
-#define MR_MAX_DIMS 8
+#define MR_MAX_DIMS   8
 #define MR_MAX_FIELDS 16
 
 /* A dense, row-major array. Bytes are a 1-d MR_U8 tensor, a scalar has no
@@ -85,14 +85,14 @@ struct mr_tensor {
 	void *data;
 };
 
-size_t mr_dtype_size(enum mr_dtype dtype);	 /* bytes per element */
+size_t mr_dtype_size(enum mr_dtype dtype);	/* bytes per element */
 const char *mr_dtype_name(enum mr_dtype dtype); /* "u8", "f32", ... */
 
 /*
  * A field of a batch.
  *   dense:  tensor is [count, ...sample shape]; offsets and shapes are NULL.
- *   padded: tensor is [count, ...largest shape]; shapes gives each sample's own.
- *   ragged: tensor is 1-d, the samples' elements one after another; sample i
+ *   padded: tensor is [count, ...largest shape]; shapes gives each sample's
+ * own. ragged: tensor is 1-d, the samples' elements one after another; sample i
  *           is [offsets[i], offsets[i + 1]) and has the shape
  *           shapes[i * sample_ndim ... ].
  */
@@ -188,8 +188,8 @@ void mr_batch_release(struct mr_batch *b);
 struct mr_state {
 	uint64_t epoch, batch; /* the next batch to deliver */
 	uint64_t seed;
-	uint64_t samples;      /* of the data set: must be the same on resume */
-	uint64_t pipeline;     /* hash of the pipeline and of the order */
+	uint64_t samples;  /* of the data set: must be the same on resume */
+	uint64_t pipeline; /* hash of the pipeline and of the order */
 	int64_t rank, ranks;
 };
 
@@ -209,7 +209,8 @@ uint64_t mr_batch_digest(const struct mr_batch *b, uint64_t digest);
 #define MR_MAX_STEPS 32
 
 struct mr_step_stats {
-	const char *name; /* of the step, valid until close; "read" is the source */
+	const char *
+		name; /* of the step, valid until close; "read" is the source */
 	uint64_t calls;
 	double total_ms, mean_us, p50_us, p99_us;
 	uint64_t bytes_in, bytes_out;
@@ -250,9 +251,9 @@ char *mr_stats_json(const struct mr_stats *st);
 /* A sample that could not be used. Texts are valid until close. */
 struct mr_bad {
 	uint64_t index, epoch;
-	const char *key;    /* path or member */
-	uint64_t offset;    /* of the sample in its file */
-	const char *step;   /* where it failed: "read" or a step's name */
+	const char *key;  /* path or member */
+	uint64_t offset;  /* of the sample in its file */
+	const char *step; /* where it failed: "read" or a step's name */
 	const char *reason;
 };
 

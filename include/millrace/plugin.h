@@ -63,14 +63,15 @@ struct mr_reals {
 struct mr_param {
 	const char *name;
 	enum mr_param_type type;
-	size_t offset;		/* of the member in the step's own struct */
-	const char *def;	/* default as the user would write it;
-				 * NULL: must be given */
-	double min, max;	/* of numbers and of each number in a list */
+	size_t offset;		  /* of the member in the step's own struct */
+	const char *def;	  /* default as the user would write it;
+				   * NULL: must be given */
+	double min, max;	  /* of numbers and of each number in a list */
 	const char *const *words; /* of MR_P_ENUM, ends with NULL */
 	const char *help;
 };
 
+/* clang-format off */
 #define MR_INT(T, f, def, lo, hi, help) \
 	{ #f, MR_P_INT, offsetof(T, f), def, lo, hi, NULL, help }
 #define MR_REAL(T, f, def, lo, hi, help) \
@@ -92,6 +93,7 @@ struct mr_param {
 #define MR_REALS(T, f, def, lo, hi, help) \
 	{ #f, MR_P_REALS, offsetof(T, f), def, lo, hi, NULL, help }
 #define MR_PARAM_END { NULL, MR_P_END, 0, NULL, 0, 0, NULL, NULL }
+/* clang-format on */
 
 /* ---- types ---- */
 
@@ -104,7 +106,7 @@ struct mr_spec {
 	int64_t shape[MR_MAX_DIMS]; /* >= 0 or MR_ANY */
 };
 
-bool mr_spec_fixed(const struct mr_spec *s);	/* no MR_ANY in it */
+bool mr_spec_fixed(const struct mr_spec *s); /* no MR_ANY in it */
 size_t mr_spec_text(const struct mr_spec *s, char *buf, size_t cap);
 size_t mr_tensor_bytes(const struct mr_tensor *t);
 int64_t mr_tensor_elements(const struct mr_tensor *t);
@@ -131,7 +133,7 @@ struct mr_rng {
 
 uint64_t mr_rng_u64(struct mr_rng *r);
 uint64_t mr_rng_below(struct mr_rng *r, uint64_t n); /* [0, n), unbiased */
-double mr_rng_real(struct mr_rng *r);		      /* [0, 1) */
+double mr_rng_real(struct mr_rng *r);		     /* [0, 1) */
 
 /* ---- scratch memory of a worker, emptied after each call of a step ---- */
 
@@ -142,8 +144,8 @@ void *mr_arena_take(struct mr_arena *a, size_t bytes);
 /* ---- steps ---- */
 
 enum {
-	MR_OP_RANDOM = 1,      /* draws from cx->rng: not the same each epoch */
-	MR_OP_SHAPE_KEEP = 2,  /* the output has the input's shape */
+	MR_OP_RANDOM = 1,     /* draws from cx->rng: not the same each epoch */
+	MR_OP_SHAPE_KEEP = 2, /* the output has the input's shape */
 };
 
 /* What a step is given for one sample. */
@@ -158,8 +160,8 @@ struct mr_opctx {
 struct mr_op {
 	const char *name, *help;
 	unsigned flags;
-	size_t size;			/* of the step's own struct */
-	const struct mr_param *params;	/* ends with MR_PARAM_END */
+	size_t size;		       /* of the step's own struct */
+	const struct mr_param *params; /* ends with MR_PARAM_END */
 	/* Check parameters, load tables. May be NULL. */
 	int (*open)(void *self, struct mr_err *err);
 	void (*close)(void *self);
@@ -196,8 +198,8 @@ struct mr_extent {
 };
 
 struct mr_source_env {
-	int threads;	   /* how many a source may use while it opens */
-	const char *cwd;   /* NULL, or what relative paths are relative to */
+	int threads;	 /* how many a source may use while it opens */
+	const char *cwd; /* NULL, or what relative paths are relative to */
 };
 
 struct mr_source {

@@ -7,7 +7,7 @@
 #include "core/str.h"
 
 /* From here on, memory is mapped on its own and asks for huge pages. */
-#define MAP_FROM ((size_t)4 << 20)
+#define MAP_FROM  ((size_t)4 << 20)
 #define HUGE_PAGE ((size_t)2 << 20)
 
 void mr_budget_init(struct mr_budget *b, size_t max, bool soft)
@@ -48,8 +48,8 @@ static size_t rounded(size_t bytes)
 
 static void *data_alloc(size_t bytes)
 {
-	void *p = aligned_alloc(bytes >= MAP_FROM ? HUGE_PAGE : MR_ALIGN,
-				bytes);
+	void *p =
+		aligned_alloc(bytes >= MAP_FROM ? HUGE_PAGE : MR_ALIGN, bytes);
 
 	if (p && bytes >= MAP_FROM)
 		madvise(p, bytes, MADV_HUGEPAGE);
@@ -186,8 +186,7 @@ int mr_pool_get(struct mr_pool *p, size_t bytes, struct mr_buf **out,
 	return 0;
 }
 
-int mr_buf_grow(struct mr_buf *b, size_t bytes, size_t used,
-		struct mr_err *err)
+int mr_buf_grow(struct mr_buf *b, size_t bytes, size_t used, struct mr_err *err)
 {
 	struct mr_budget *budget = b->pool->budget;
 	size_t cap = rounded(bytes);

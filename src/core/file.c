@@ -138,8 +138,7 @@ int mr_machine_cores(void)
 uint64_t mr_machine_memory(void)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-	double all = pages > 0 && size > 0 ? (double)pages * (double)size :
-					     4e9;
+	double all = pages > 0 && size > 0 ? (double)pages * (double)size : 4e9;
 	double limit;
 
 	if ((number_in("/sys/fs/cgroup/memory.max", &limit) ||

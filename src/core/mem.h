@@ -7,7 +7,7 @@
 
 #include "core/err.h"
 
-#define MR_ALIGN 64
+#define MR_ALIGN    64
 #define MR_COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 /* Zeroed memory for n objects of `size` bytes; NULL on failure. n = 0 gives

@@ -242,9 +242,8 @@ static int set_number(const struct mr_param *p, void *to, const char *value,
 static int set_word(const struct mr_param *p, void *to, const char *value,
 		    struct mr_err *err)
 {
-	static const char *const yes_no[] = { "no", "yes", "false", "true",
-					      "0",  "1",   "off",   "on",
-					      NULL };
+	static const char *const yes_no[] = { "no", "yes", "false", "true", "0",
+					      "1",  "off", "on",    NULL };
 	int i;
 
 	if (p->type == MR_P_BOOL) {

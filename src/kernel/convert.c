@@ -30,7 +30,8 @@ uint16_t mr_float_to_half(float f)
 	exp = (int)(bits >> 23 & 0xff) - 112;
 	man = bits & 0x7fffff;
 	if (exp >= 143) /* infinity stays, NaN keeps a bit */
-		return (uint16_t)(sign | 0x7c00 | (man ? 0x200 | man >> 13 : 0));
+		return (uint16_t)(sign | 0x7c00 |
+				  (man ? 0x200 | man >> 13 : 0));
 	if (exp >= 31)
 		return (uint16_t)(sign | 0x7c00);
 	shift = 13;
@@ -62,71 +63,70 @@ static double clamp(double v, double lo, double hi)
 /* The largest double that is no larger than INT64_MAX. */
 #define I64_TOP 9223372036854774784.0
 
-#define LOOP(S, D, expr)                          \
-	do {                                      \
-		const S *s = src;                 \
-		D *d = dst;                       \
-		for (size_t i = 0; i < n; i++) {  \
-			S v = s[i];               \
-			d[i] = expr;              \
-		}                                 \
+#define LOOP(S, D, expr)                         \
+	do {                                     \
+		const S *s = src;                \
+		D *d = dst;                      \
+		for (size_t i = 0; i < n; i++) { \
+			S v = s[i];              \
+			d[i] = expr;             \
+		}                                \
 	} while (0)
 
 /* From one type S to all; f16 goes through half(). */
-#define FROM_INT(S)                                              \
-	switch (to) {                                            \
-	case MR_U8:                                              \
-		LOOP(S, uint8_t, (uint8_t)v);                    \
-		break;                                           \
-	case MR_I16:                                             \
-		LOOP(S, int16_t, (int16_t)v);                    \
-		break;                                           \
-	case MR_I32:                                             \
-		LOOP(S, int32_t, (int32_t)v);                    \
-		break;                                           \
-	case MR_I64:                                             \
-		LOOP(S, int64_t, (int64_t)v);                    \
-		break;                                           \
-	case MR_F16:                                             \
-		LOOP(S, uint16_t, mr_float_to_half((float)v));   \
-		break;                                           \
-	case MR_F32:                                             \
-		LOOP(S, float, (float)v);                        \
-		break;                                           \
-	case MR_F64:                                             \
-		LOOP(S, double, (double)v);                      \
-		break;                                           \
-	default:                                                 \
-		break;                                           \
+#define FROM_INT(S)                                            \
+	switch (to) {                                          \
+	case MR_U8:                                            \
+		LOOP(S, uint8_t, (uint8_t)v);                  \
+		break;                                         \
+	case MR_I16:                                           \
+		LOOP(S, int16_t, (int16_t)v);                  \
+		break;                                         \
+	case MR_I32:                                           \
+		LOOP(S, int32_t, (int32_t)v);                  \
+		break;                                         \
+	case MR_I64:                                           \
+		LOOP(S, int64_t, (int64_t)v);                  \
+		break;                                         \
+	case MR_F16:                                           \
+		LOOP(S, uint16_t, mr_float_to_half((float)v)); \
+		break;                                         \
+	case MR_F32:                                           \
+		LOOP(S, float, (float)v);                      \
+		break;                                         \
+	case MR_F64:                                           \
+		LOOP(S, double, (double)v);                    \
+		break;                                         \
+	default:                                               \
+		break;                                         \
 	}
 
-#define FROM_REAL(S, value)                                              \
-	switch (to) {                                                    \
-	case MR_U8:                                                      \
-		LOOP(S, uint8_t, (uint8_t)clamp(value, 0, 255));         \
-		break;                                                   \
-	case MR_I16:                                                     \
-		LOOP(S, int16_t, (int16_t)clamp(value, -32768, 32767));  \
-		break;                                                   \
-	case MR_I32:                                                     \
-		LOOP(S, int32_t,                                         \
-		     (int32_t)clamp(value, INT32_MIN, INT32_MAX));       \
-		break;                                                   \
-	case MR_I64:                                                     \
-		LOOP(S, int64_t,                                         \
-		     (int64_t)clamp(value, (double)INT64_MIN, I64_TOP)); \
-		break;                                                   \
-	case MR_F16:                                                     \
-		LOOP(S, uint16_t, mr_float_to_half((float)(value)));     \
-		break;                                                   \
-	case MR_F32:                                                     \
-		LOOP(S, float, (float)(value));                          \
-		break;                                                   \
-	case MR_F64:                                                     \
-		LOOP(S, double, (double)(value));                        \
-		break;                                                   \
-	default:                                                         \
-		break;                                                   \
+#define FROM_REAL(S, value)                                                    \
+	switch (to) {                                                          \
+	case MR_U8:                                                            \
+		LOOP(S, uint8_t, (uint8_t)clamp(value, 0, 255));               \
+		break;                                                         \
+	case MR_I16:                                                           \
+		LOOP(S, int16_t, (int16_t)clamp(value, -32768, 32767));        \
+		break;                                                         \
+	case MR_I32:                                                           \
+		LOOP(S, int32_t, (int32_t)clamp(value, INT32_MIN, INT32_MAX)); \
+		break;                                                         \
+	case MR_I64:                                                           \
+		LOOP(S, int64_t,                                               \
+		     (int64_t)clamp(value, (double)INT64_MIN, I64_TOP));       \
+		break;                                                         \
+	case MR_F16:                                                           \
+		LOOP(S, uint16_t, mr_float_to_half((float)(value)));           \
+		break;                                                         \
+	case MR_F32:                                                           \
+		LOOP(S, float, (float)(value));                                \
+		break;                                                         \
+	case MR_F64:                                                           \
+		LOOP(S, double, (double)(value));                              \
+		break;                                                         \
+	default:                                                               \
+		break;                                                         \
 	}
 
 void mr_convert(const void *src, enum mr_dtype from, void *dst,

@@ -17,8 +17,9 @@ static int alloc_field(struct mr_batch *b, int i, struct mr_pool *pool,
 	if (o->dense)
 		return mr_pool_get(pool, o->row_bytes * rows, &b->buf[i], err);
 	b->offsets[i] = mr_alloc(rows + 1, sizeof(int64_t), err);
-	b->shapes[i] = mr_alloc(rows * (size_t)(o->spec.ndim ? o->spec.ndim : 1),
-				sizeof(int64_t), err);
+	b->shapes[i] =
+		mr_alloc(rows * (size_t)(o->spec.ndim ? o->spec.ndim : 1),
+			 sizeof(int64_t), err);
 	return b->offsets[i] && b->shapes[i] ? 0 : MR_ENOMEM;
 }
 
@@ -287,8 +288,8 @@ static int pad_rows(struct mr_batch *b, int i, struct mr_pool *pool,
 	mr_buf_unref(b->buf[i]);
 	b->buf[i] = padded;
 	b->field[i].tensor.ndim = nd + 1;
-	memcpy(b->field[i].tensor.shape, shape, sizeof(int64_t) *
-	       (size_t)(nd + 1));
+	memcpy(b->field[i].tensor.shape, shape,
+	       sizeof(int64_t) * (size_t)(nd + 1));
 	return 0;
 }
 
@@ -381,8 +382,7 @@ const struct mr_field *mr_batch_field(const struct mr_batch *b, size_t i)
 	return i < (size_t)b->plan->outs ? &b->field[i] : NULL;
 }
 
-const struct mr_field *mr_batch_find(const struct mr_batch *b,
-				     const char *name)
+const struct mr_field *mr_batch_find(const struct mr_batch *b, const char *name)
 {
 	for (int i = 0; i < b->plan->outs; i++)
 		if (!strcmp(b->field[i].name, name))
@@ -420,7 +420,8 @@ uint64_t mr_batch_digest(const struct mr_batch *b, uint64_t digest)
 			digest = XXH3_64bits_withSeed(
 				f->shapes,
 				b->count * (size_t)f->sample_ndim *
-					sizeof(int64_t), digest);
+					sizeof(int64_t),
+				digest);
 		digest = XXH3_64bits_withSeed(t->data, mr_tensor_bytes(t),
 					      digest);
 	}

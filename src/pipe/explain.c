@@ -24,7 +24,8 @@ static const char *place(const struct mr_loader *l, int stage)
 
 	if (stage > 0 && !st)
 		return p->pipeline->stage[stage].op == &mr_op_batch ?
-			       "collated by the workers" : "no work";
+			       "collated by the workers" :
+			       "no work";
 	if (out < 0)
 		return "in the worker's cache";
 	o = &p->out[out];
@@ -85,7 +86,8 @@ static void stage_text(const struct mr_loader *l, int i, struct mr_str *out)
 		    name.text ? name.text : s->name,
 		    fields.text ? fields.text : "", place(l, i),
 		    s->op && s->op->flags & MR_OP_RANDOM ?
-			    "; random, new in each epoch" : "");
+			    "; random, new in each epoch" :
+			    "");
 	mr_str_fini(&name);
 	mr_str_fini(&fields);
 }
@@ -102,14 +104,18 @@ static char *as_text(const struct mr_loader *l)
 		    l->opt.ranks > 1 ? " on this rank" : "",
 		    mr_str_count(b, l->epoch_samples),
 		    mr_str_count(c, l->epoch_batches));
-	mr_str_addf(&s, "%d threads; ring of %u batches%s%s; memory budget %s\n",
+	mr_str_addf(&s,
+		    "%d threads; ring of %u batches%s%s; memory budget %s\n",
 		    l->threads, l->ring, l->plan.batch_bytes ? " of " : "",
 		    l->plan.batch_bytes ?
-			    mr_str_size(a, (double)l->plan.batch_bytes) : "",
+			    mr_str_size(a, (double)l->plan.batch_bytes) :
+			    "",
 		    mr_str_size(b, (double)l->opt.memory));
 	if (l->ring < l->wanted_ring)
-		mr_str_addf(&s, "the memory budget holds %u batches; %u would "
-			    "keep all threads busy\n", l->ring, l->wanted_ring);
+		mr_str_addf(&s,
+			    "the memory budget holds %u batches; %u would "
+			    "keep all threads busy\n",
+			    l->ring, l->wanted_ring);
 	return mr_str_take(&s);
 }
 

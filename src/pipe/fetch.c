@@ -10,9 +10,9 @@
 #include "core/queue.h"
 
 enum {
-	ENTRIES = 1024,	 /* positions that may be ahead at once */
-	OPS = 256,	 /* requests in flight at most */
-	THREADS = 64,	 /* of the fallback */
+	ENTRIES = 1024, /* positions that may be ahead at once */
+	OPS = 256,	/* requests in flight at most */
+	THREADS = 64,	/* of the fallback */
 	PATH = 4096,
 	FIRST_DEPTH = 16,
 	IDLE_NS = 10 * 1000 * 1000,
@@ -54,9 +54,9 @@ struct mr_fetch {
 	struct mr_pool pool;
 
 	struct mr_order_cache order;
-	uint64_t at;	 /* next position to think of */
-	bool inside;	 /* its window is ours */
-	size_t guess;	 /* bytes to ask for when the length is unknown */
+	uint64_t at;  /* next position to think of */
+	bool inside;  /* its window is ours */
+	size_t guess; /* bytes to ask for when the length is unknown */
 	unsigned in_flight;
 	atomic_uint depth;
 
@@ -117,9 +117,8 @@ struct mr_fetched *mr_fetch_get(struct mr_fetch *f, uint64_t position,
 		if (s == EMPTY) { /* not even asked for yet */
 			wake_fetcher(f);
 			mr_futex_wait(&e->state, EMPTY, IDLE_NS);
-		} else if (s == AWAITED ||
-			   atomic_compare_exchange_strong(&e->state, &s,
-							  AWAITED)) {
+		} else if (s == AWAITED || atomic_compare_exchange_strong(
+						   &e->state, &s, AWAITED)) {
 			mr_futex_wait(&e->state, AWAITED, IDLE_NS);
 		}
 	}
@@ -213,8 +212,8 @@ static void tag(struct mr_fetch *f, struct io_uring_sqe *sqe, struct op *op,
 		enum part part)
 {
 	op->parts++;
-	io_uring_sqe_set_data64(sqe, (uint64_t)(op - f->op) << 2 |
-					     (uint64_t)part);
+	io_uring_sqe_set_data64(sqe,
+				(uint64_t)(op - f->op) << 2 | (uint64_t)part);
 }
 
 /* The queue holds four parts for each request: never full. */
@@ -453,8 +452,8 @@ static bool start_one(struct mr_fetch *f)
  */
 static void adapt(struct mr_fetch *f)
 {
-	unsigned depth = atomic_load(&f->depth), most = f->has_ring ? OPS :
-							(unsigned)f->ios;
+	unsigned depth = atomic_load(&f->depth),
+		 most = f->has_ring ? OPS : (unsigned)f->ios;
 	uint64_t now = mr_clock_ns(), starved = mr_counted(&f->starved);
 	double rate;
 

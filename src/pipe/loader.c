@@ -20,7 +20,7 @@ enum {
 	BAD_KEPT = 10000,
 	RING_MAX = 1024,
 	CHUNK_MAX = 256,
-	SPIN = 200, /* looks at a slot before sleeping */
+	SPIN = 200,	  /* looks at a slot before sleeping */
 	STOCK = 32 << 20, /* bytes of small batches that may be ready */
 };
 
@@ -76,8 +76,7 @@ static uint64_t last_batch(const struct mr_loader *l)
 		uint64_t epochs = l->opt.samples / l->epoch_samples, by;
 
 		rest = l->opt.samples % l->epoch_samples;
-		by = epochs * l->epoch_batches +
-		     (rest + l->rows - 1) / l->rows;
+		by = epochs * l->epoch_batches + (rest + l->rows - 1) / l->rows;
 		if (by < end)
 			end = by;
 	}
@@ -96,21 +95,21 @@ static int check_options(struct mr_loader *l, const struct mr_options *opt,
 				  "call mr_options_init() and build again");
 	if (opt)
 		l->opt = *opt;
-	if (l->opt.ranks < 1 || l->opt.rank < 0 ||
-	    l->opt.rank >= l->opt.ranks)
-		return mr_err_set(err, MR_EINVAL,
-				  "rank %lld of %lld: ranks count from 0",
-				  (long long)l->opt.rank,
-				  (long long)l->opt.ranks);
-	l->threads = l->opt.threads > 0 ? (int)l->opt.threads :
-					  mr_machine_cores();
+	if (l->opt.ranks < 1 || l->opt.rank < 0 || l->opt.rank >= l->opt.ranks)
+		return mr_err_set(
+			err, MR_EINVAL, "rank %lld of %lld: ranks count from 0",
+			(long long)l->opt.rank, (long long)l->opt.ranks);
+	l->threads =
+		l->opt.threads > 0 ? (int)l->opt.threads : mr_machine_cores();
 	if (!l->opt.memory)
 		l->opt.memory = mr_machine_memory() / 4 < MEMORY_MAX ?
-					mr_machine_memory() / 4 : MEMORY_MAX;
+					mr_machine_memory() / 4 :
+					MEMORY_MAX;
 	if (l->opt.memory < MEMORY_MIN)
 		return mr_err_set(err, MR_EINVAL,
 				  "a memory budget of %llu bytes: want at "
-				  "least 1M", (unsigned long long)l->opt.memory);
+				  "least 1M",
+				  (unsigned long long)l->opt.memory);
 	return 0;
 }
 
@@ -123,8 +122,11 @@ static int plan_order(struct mr_loader *l, struct mr_err *err)
 	if (block > n / 16)
 		block = n / 16 ? n / 16 : 1;
 	l->order = (struct mr_order){
-		.kind = l->opt.order, .n = n, .seed = l->opt.seed,
-		.block = block, .rank = (uint64_t)l->opt.rank,
+		.kind = l->opt.order,
+		.n = n,
+		.seed = l->opt.seed,
+		.block = block,
+		.rank = (uint64_t)l->opt.rank,
 		.ranks = (uint64_t)l->opt.ranks,
 		.batch = (uint64_t)p->batch.count,
 		.drop_last = p->batch.drop_last,
@@ -160,8 +162,8 @@ static int size_ring(struct mr_loader *l, struct mr_err *err)
 	uint64_t ring, fit, stock = STOCK / (p->batch_bytes + 1);
 	char need[32], have[32];
 
-	l->min_chunk = p->ragged ? (unsigned)((l->rows + MR_RUNS - 1) /
-					      MR_RUNS) : 1;
+	l->min_chunk =
+		p->ragged ? (unsigned)((l->rows + MR_RUNS - 1) / MR_RUNS) : 1;
 	if (chunk > CHUNK_MAX)
 		chunk = CHUNK_MAX;
 	if (chunk < l->min_chunk)
@@ -195,8 +197,8 @@ static int size_ring(struct mr_loader *l, struct mr_err *err)
 static int alloc_ring(struct mr_loader *l, struct mr_err *err)
 {
 	l->slot = mr_alloc_aligned(l->ring * sizeof(*l->slot), err);
-	l->stats = mr_alloc_aligned((size_t)l->threads * sizeof(*l->stats),
-				    err);
+	l->stats =
+		mr_alloc_aligned((size_t)l->threads * sizeof(*l->stats), err);
 	return l->slot && l->stats ? 0 : MR_ENOMEM;
 }
 
@@ -262,8 +264,7 @@ static void arm(struct mr_loader *l, uint64_t s)
 
 	atomic_store(&slot->batch, NULL);
 	atomic_store(&slot->left, mr_loader_rows(l, s));
-	atomic_store_explicit(&slot->state, MR_SLOT_BUSY,
-			      memory_order_release);
+	atomic_store_explicit(&slot->state, MR_SLOT_BUSY, memory_order_release);
 }
 
 /* An empty batch: one that came back, or a new one. Under the lock. */
@@ -286,8 +287,8 @@ static struct mr_batch *obtain(struct mr_loader *l)
 struct mr_batch *mr_loader_enter(struct mr_loader *l, uint64_t s)
 {
 	struct mr_slot *slot = &l->slot[s % l->ring];
-	struct mr_batch *b = atomic_load_explicit(&slot->batch,
-						  memory_order_acquire);
+	struct mr_batch *b =
+		atomic_load_explicit(&slot->batch, memory_order_acquire);
 
 	if (b)
 		return b;
@@ -564,8 +565,7 @@ static int take_head(struct mr_loader *l, struct mr_batch **out,
 	return 0;
 }
 
-static int deliver(struct mr_loader *l, struct mr_batch *b,
-		   struct mr_err *err)
+static int deliver(struct mr_loader *l, struct mr_batch *b, struct mr_err *err)
 {
 	struct mr_bad_row *first = l->bad_last;
 	uint64_t now = mr_clock_ns();
@@ -595,7 +595,8 @@ static int usable(struct mr_loader *l, struct mr_err *err)
 		return mr_err_set(err, MR_ESTATE,
 				  "this loader was opened in process %d and "
 				  "does not survive fork(); open one in this "
-				  "process", (int)l->pid);
+				  "process",
+				  (int)l->pid);
 	if (l->failed.code)
 		return fail(l, &l->failed, err);
 	if (!l->started && start(l, &why))
@@ -634,8 +635,7 @@ int mr_loader_wait(struct mr_loader *l, struct mr_batch **out, int timeout_ms,
 	}
 }
 
-int mr_loader_next(struct mr_loader *l, struct mr_batch **b,
-		   struct mr_err *err)
+int mr_loader_next(struct mr_loader *l, struct mr_batch **b, struct mr_err *err)
 {
 	return mr_loader_wait(l, b, -1, err);
 }
@@ -674,14 +674,16 @@ int mr_loader_seek(struct mr_loader *l, const struct mr_state *st,
 	if (st->rank != l->opt.rank || st->ranks != l->opt.ranks)
 		return mr_err_set(err, MR_EINVAL,
 				  "the checkpoint is rank %lld/%lld's, this "
-				  "is %lld/%lld", (long long)st->rank,
-				  (long long)st->ranks, (long long)l->opt.rank,
+				  "is %lld/%lld",
+				  (long long)st->rank, (long long)st->ranks,
+				  (long long)l->opt.rank,
 				  (long long)l->opt.ranks);
 	if (st->batch > l->epoch_batches ||
 	    st->epoch > UINT64_MAX / 2 / l->epoch_batches)
 		return mr_err_set(err, MR_EINVAL,
 				  "the checkpoint is at batch %llu; an epoch "
-				  "has %llu", (unsigned long long)st->batch,
+				  "has %llu",
+				  (unsigned long long)st->batch,
 				  (unsigned long long)l->epoch_batches);
 	halt(l);
 	l->opt.seed = l->order.seed = st->seed;
@@ -710,8 +712,7 @@ const char *mr_loader_class(const struct mr_loader *l, uint64_t label)
 {
 	const struct mr_source *s = l->plan.source;
 
-	return s->class_name ? s->class_name(l->plan.source_self, label) :
-			       NULL;
+	return s->class_name ? s->class_name(l->plan.source_self, label) : NULL;
 }
 
 bool mr_loader_bad(const struct mr_loader *l, size_t i, struct mr_bad *bad)
@@ -729,22 +730,26 @@ void mr_loader_stats(const struct mr_loader *l, struct mr_stats *st)
 {
 	uint64_t now = mr_clock_ns();
 	struct mr_stats_input in = {
-		.thread = l->stats, .threads = l->threads, .clock = &l->clock,
+		.thread = l->stats,
+		.threads = l->threads,
+		.clock = &l->clock,
 		.start_ns = l->start_ns ? l->start_ns : now,
 		.end_ns = l->start_ns ? l->end_ns ? l->end_ns : now : now,
 		.steps = l->pipeline->n - (l->plan.batched ? 1 : 0),
 		.consumer_ns = l->wait_ns,
-		.shallow = l->ring < l->wanted_ring ||
-			   depth(l) < l->wanted_ring,
+		.shallow =
+			l->ring < l->wanted_ring || depth(l) < l->wanted_ring,
 	};
 
 	in.name[0] = "read";
 	for (int i = 1; i < in.steps; i++)
 		in.name[i] = l->pipeline->stage[i].name;
 	*st = (struct mr_stats){
-		.samples = l->samples, .batches = l->batches,
+		.samples = l->samples,
+		.batches = l->batches,
 		.epochs = l->head / l->epoch_batches,
-		.bytes_out = l->bytes_out, .bad_samples = l->bad_samples,
+		.bytes_out = l->bytes_out,
+		.bad_samples = l->bad_samples,
 		.memory_peak = atomic_load(&l->budget.peak),
 	};
 	st->fetch = mr_fetch_way(l->fetch, &st->fetch_depth);

@@ -27,8 +27,8 @@ struct mr_fetch;
  * first worker that enters it: the buffer that was released last, which is
  * still in the CPU's cache, however long the ring is. */
 struct mr_slot {
-	_Alignas(64) atomic_uint state; /* enum mr_slot_state */
-	atomic_uint left;		 /* rows not done yet */
+	_Alignas(64) atomic_uint state;	  /* enum mr_slot_state */
+	atomic_uint left;		  /* rows not done yet */
 	_Atomic(struct mr_batch *) batch; /* NULL until somebody enters */
 };
 
@@ -45,9 +45,9 @@ struct mr_loader {
 	size_t sample_max; /* bytes that one field of a sample may have */
 	uint64_t identity; /* of pipeline and order, for checkpoints */
 
-	uint64_t rows;		/* of a full batch */
+	uint64_t rows; /* of a full batch */
 	uint64_t epoch_samples, epoch_batches;
-	uint64_t end;		/* batches of all epochs; UINT64_MAX: no end */
+	uint64_t end; /* batches of all epochs; UINT64_MAX: no end */
 
 	/* the ring */
 	struct mr_slot *slot;
@@ -65,7 +65,7 @@ struct mr_loader {
 
 	/* the consumer's */
 	_Alignas(64) uint64_t head; /* the next batch to deliver */
-	uint64_t ended;		     /* epochs whose end was told */
+	uint64_t ended;		    /* epochs whose end was told */
 	unsigned since_wake;
 	struct mr_err failed;
 	uint64_t samples, batches, bytes_out, bad_samples;
@@ -86,7 +86,7 @@ struct mr_loader {
 	pthread_mutex_t lock;
 	struct mr_batch *free_batches;
 	struct mr_err broken; /* why a batch could not be made */
-	atomic_int refs; /* 1 + batches with the user */
+	atomic_int refs;      /* 1 + batches with the user */
 };
 
 /* Rows of batch s that hold samples. */

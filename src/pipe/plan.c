@@ -5,8 +5,8 @@
 
 #include "core/param.h"
 
-static int open_source(struct mr_plan *plan, struct mr_pipeline *p,
-		       int threads, struct mr_err *err)
+static int open_source(struct mr_plan *plan, struct mr_pipeline *p, int threads,
+		       struct mr_err *err)
 {
 	struct mr_stage *s = &p->stage[0];
 	struct mr_source_env env = { .threads = threads };
@@ -72,9 +72,14 @@ static int plan_step(struct mr_plan *plan, int i, struct mr_fields *fs,
 	if (f < 0)
 		return f;
 	*st = (struct mr_step){
-		.op = s->op, .self = s->self, .stage = i,
-		.field = fs->item[f].id, .in = fs->item[f].spec, .out = out,
-		.fixed = mr_spec_fixed(&out), .out_field = -1,
+		.op = s->op,
+		.self = s->self,
+		.stage = i,
+		.field = fs->item[f].id,
+		.in = fs->item[f].spec,
+		.out = out,
+		.fixed = mr_spec_fixed(&out),
+		.out_field = -1,
 	};
 	t = mr_tensor_of(&out);
 	if (!mr_shape_elements(t.shape, t.ndim, t.dtype, &elements)) {
@@ -96,7 +101,8 @@ static int plan_batch(struct mr_plan *plan, int i, struct mr_err *err)
 	if (i + 1 < p->n) {
 		mr_err_set(err, MR_EPARSE,
 			   "'%s' comes after batch; it works on samples and "
-			   "must come before", p->stage[i + 1].name);
+			   "must come before",
+			   p->stage[i + 1].name);
 		return mr_pipeline_point(p, i + 1, err);
 	}
 	plan->batched = true;
@@ -133,7 +139,8 @@ static int plan_outputs(struct mr_plan *plan, const struct mr_fields *fs,
 		    elements > (INT64_MAX >> 8) / rows)
 			return mr_err_set(err, MR_ELIMIT,
 					  "field '%s': a batch of it would be "
-					  "too large", o->name);
+					  "too large",
+					  o->name);
 		plan->batch_bytes += o->row_bytes * (size_t)rows;
 		for (int k = plan->steps - 1; k >= 0 && !o->placed; k--) {
 			if (plan->step[k].field == o->id) {
@@ -143,9 +150,9 @@ static int plan_outputs(struct mr_plan *plan, const struct mr_fields *fs,
 		}
 		if (!o->placed) {
 			plan->in_out[o->id] = i;
-			o->placed = o->dense || (o->id == 0 &&
-						 plan->source->flags &
-							 MR_SOURCE_RAW);
+			o->placed = o->dense ||
+				    (o->id == 0 &&
+				     plan->source->flags & MR_SOURCE_RAW);
 		}
 	}
 	plan->outs = fs->n;
@@ -179,7 +186,8 @@ int mr_plan_make(struct mr_plan *plan, struct mr_pipeline *p, int threads,
 			e = plan_batch(plan, i, err);
 		else if (op->fields)
 			e = op->fields(p->stage[i].self, &fs, err) ?
-				    mr_pipeline_point(p, i, err) : 0;
+				    mr_pipeline_point(p, i, err) :
+				    0;
 		else
 			e = plan_step(plan, i, &fs, err);
 		if (e)

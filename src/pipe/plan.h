@@ -12,12 +12,12 @@
 struct mr_step {
 	const struct mr_op *op;
 	const void *self;
-	int stage;	       /* its place in the pipeline */
-	int field;	       /* id of the field it works on */
+	int stage; /* its place in the pipeline */
+	int field; /* id of the field it works on */
 	struct mr_spec in, out;
-	bool fixed;	       /* out has one shape for all samples */
-	size_t bytes;	       /* of the output when fixed */
-	int out_field;	       /* it writes this output field, or -1 */
+	bool fixed;    /* out has one shape for all samples */
+	size_t bytes;  /* of the output when fixed */
+	int out_field; /* it writes this output field, or -1 */
 };
 
 struct mr_out_field {
@@ -36,7 +36,7 @@ struct mr_plan {
 	const void *source_self;
 	uint64_t samples; /* of the data set */
 
-	struct mr_fields in; /* the source's */
+	struct mr_fields in;	   /* the source's */
 	int in_out[MR_MAX_FIELDS]; /* output field that the source itself
 				    * fills, by id; or -1 */
 	int steps;

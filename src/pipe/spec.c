@@ -20,8 +20,8 @@ struct parser {
 /* A word of the text, quotes removed. */
 struct token {
 	char text[TOKEN_MAX];
-	size_t at, len;	 /* its place in the pipeline's text */
-	size_t key;	 /* length of KEY in KEY=VALUE, 0: no key */
+	size_t at, len; /* its place in the pipeline's text */
+	size_t key;	/* length of KEY in KEY=VALUE, 0: no key */
 };
 
 /* ---- messages that show the place ---- */
@@ -225,8 +225,7 @@ static int read_token(struct parser *ps, struct token *t)
 
 /* ---- stages ---- */
 
-static int unknown_stage(struct parser *ps, const struct token *t,
-			 bool source)
+static int unknown_stage(struct parser *ps, const struct token *t, bool source)
 {
 	struct names names = { ps->p, source };
 	const char *kind = source ? "source" : "step";
@@ -235,19 +234,21 @@ static int unknown_stage(struct parser *ps, const struct token *t,
 	if (source && find_op(ps->p, t->text))
 		mr_err_set(ps->err, MR_EPARSE,
 			   "'%s' is a step; a pipeline begins with a source, "
-			   "such as 'files DIR'", t->text);
+			   "such as 'files DIR'",
+			   t->text);
 	else if (!source && find_source(ps->p, t->text))
 		mr_err_set(ps->err, MR_EPARSE,
 			   "'%s' is a source; it can only come first", t->text);
 	else if ((near = mr_nearest(t->text, name_count(&names), name_at,
 				    &names)))
 		mr_err_set(ps->err, MR_EPARSE,
-			   "unknown %s '%s'; did you mean '%s'?", kind,
-			   t->text, near);
+			   "unknown %s '%s'; did you mean '%s'?", kind, t->text,
+			   near);
 	else
-		mr_err_set(ps->err, MR_EPARSE,
-			   "unknown %s '%s'; `millrace list %ss` shows them all",
-			   kind, t->text, kind);
+		mr_err_set(
+			ps->err, MR_EPARSE,
+			"unknown %s '%s'; `millrace list %ss` shows them all",
+			kind, t->text, kind);
 	return fail_at(ps, t->at, t->len);
 }
 
@@ -299,7 +300,8 @@ static int unknown_param(struct parser *ps, const struct mr_stage *s,
 	else
 		mr_err_set(ps->err, MR_EPARSE,
 			   "%s has no parameter '%s'; `millrace list %s` shows "
-			   "its parameters", s->name, name, s->name);
+			   "its parameters",
+			   s->name, name, s->name);
 	return fail_at(ps, t->at, t->len);
 }
 
@@ -444,8 +446,8 @@ static int load_plugin(struct mr_pipeline *p, const char *path,
 		if (pl)
 			mr_err_set(err, MR_EINVAL,
 				   "plugin %s: made for ABI %d, this is %d; "
-				   "build it again", path, pl->abi,
-				   MR_PLUGIN_ABI);
+				   "build it again",
+				   path, pl->abi, MR_PLUGIN_ABI);
 		else
 			mr_err_set(err, MR_EINVAL,
 				   "plugin %s: no symbol 'mr_plugin' in it",
@@ -554,8 +556,10 @@ void mr_stage_text(const struct mr_stage *s, struct mr_str *out)
 		struct mr_str v = { 0 };
 
 		mr_param_text(&params[i], s->self, &v);
-		mr_str_addf(out, strpbrk(v.text ? v.text : "", " \t|#\n") ?
-				    " %s='%s'" : " %s=%s",
+		mr_str_addf(out,
+			    strpbrk(v.text ? v.text : "", " \t|#\n") ?
+				    " %s='%s'" :
+				    " %s=%s",
 			    params[i].name, v.text ? v.text : "");
 		mr_str_fini(&v);
 	}

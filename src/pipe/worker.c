@@ -24,7 +24,7 @@ enum {
 	REPLACE_TRIES = 32,
 	PATH = 4096,
 	SLOW_NS = 150 * 1000, /* a read beyond this plus 1 ns a byte waited
-				* for the storage */
+			       * for the storage */
 	SLOW_ENOUGH = 8,      /* of the last 16 reads */
 };
 
@@ -130,8 +130,8 @@ static int too_large(struct mr_worker *w, size_t bytes)
 {
 	return mr_err_set(&w->err, MR_ELIMIT,
 			  "needs %zu bytes; with a memory budget of %zu, a "
-			  "sample may have %zu: raise --memory", bytes,
-			  w->l->budget.max, w->l->sample_max);
+			  "sample may have %zu: raise --memory",
+			  bytes, w->l->budget.max, w->l->sample_max);
 }
 
 /* Room in the area of a field that is not in use; keeps `used` bytes. */
@@ -347,8 +347,9 @@ static int read_sample(struct mr_worker *w, struct mr_batch *b,
 
 	if (!p->source->locate) {
 		e = place_fixed(w, b, row, t, 0);
-		return e ? e : p->source->generate(p->source_self, index, t,
-						   &w->err);
+		return e ? e :
+			   p->source->generate(p->source_self, index, t,
+					       &w->err);
 	}
 	e = place_fixed(w, b, row, t, raw);
 	if (!e)
@@ -378,17 +379,18 @@ static int read_sample(struct mr_worker *w, struct mr_batch *b,
 
 /* ---- the steps ---- */
 
-static int run_step(struct mr_worker *w, struct mr_batch *b,
-		    struct mr_run *run, uint32_t row, uint64_t epoch,
-		    uint64_t index, const struct mr_step *st,
-		    struct mr_tensor *t)
+static int run_step(struct mr_worker *w, struct mr_batch *b, struct mr_run *run,
+		    uint32_t row, uint64_t epoch, uint64_t index,
+		    const struct mr_step *st, struct mr_tensor *t)
 {
 	struct mr_tensor *in = &t[st->field];
 	struct mr_tensor out = mr_tensor_of(&st->out);
 	struct sink s = { b, run, row, st->field, st->out_field };
 	struct mr_rng rng;
-	struct mr_opctx cx = { .self = st->self, .rng = &rng,
-			       .scratch = &w->scratch, .index = index,
+	struct mr_opctx cx = { .self = st->self,
+			       .rng = &rng,
+			       .scratch = &w->scratch,
+			       .index = index,
 			       .err = &w->err };
 	size_t bytes = st->bytes;
 	int64_t elements;
@@ -447,9 +449,8 @@ static int place_rest(struct mr_worker *w, struct mr_batch *b,
 }
 
 /* One sample from the storage to its row. */
-static int sample(struct mr_worker *w, struct mr_batch *b,
-		  struct mr_run *run, uint32_t row, uint64_t index,
-		  const struct mr_fetched *got)
+static int sample(struct mr_worker *w, struct mr_batch *b, struct mr_run *run,
+		  uint32_t row, uint64_t index, const struct mr_fetched *got)
 {
 	const struct mr_plan *p = &w->l->plan;
 	struct mr_tensor t[MR_MAX_FIELDS];
@@ -478,17 +479,16 @@ static void report_bad(struct mr_worker *w, struct mr_batch *b, uint32_t row,
 {
 	const struct mr_plan *p = &w->l->plan;
 	char key[PATH];
-	struct mr_bad bad = { index, b->epoch, key, w->offset, w->at_step,
-			      w->err.text };
+	struct mr_bad bad = { index,	 b->epoch,   key,
+			      w->offset, w->at_step, w->err.text };
 
 	p->source->key(p->source_self, index, key, sizeof(key));
 	mr_batch_add_bad(b, row, &bad, w->err.code);
 }
 
 /* A row that failed takes another sample: which one is fixed by the seed. */
-static bool replace(struct mr_worker *w, struct mr_batch *b,
-		    struct mr_run *run, uint32_t row, uint64_t index,
-		    const size_t *used)
+static bool replace(struct mr_worker *w, struct mr_batch *b, struct mr_run *run,
+		    uint32_t row, uint64_t index, const size_t *used)
 {
 	struct mr_rng rng = mr_rng_for(w->l->opt.seed, b->epoch, index, 255);
 
@@ -507,9 +507,8 @@ static bool replace(struct mr_worker *w, struct mr_batch *b,
 	return false;
 }
 
-static void do_row(struct mr_worker *w, struct mr_batch *b,
-		   struct mr_run *run, uint32_t row, uint64_t index,
-		   const struct mr_fetched *got)
+static void do_row(struct mr_worker *w, struct mr_batch *b, struct mr_run *run,
+		   uint32_t row, uint64_t index, const struct mr_fetched *got)
 {
 	size_t used[MR_MAX_FIELDS];
 
@@ -550,8 +549,7 @@ static bool pass_gate(struct mr_worker *w, uint64_t s)
 	return !atomic_load(&l->stop);
 }
 
-static struct mr_run *begin_run(struct mr_batch *b, uint32_t row,
-				uint32_t rows)
+static struct mr_run *begin_run(struct mr_batch *b, uint32_t row, uint32_t rows)
 {
 	struct mr_run *run;
 
@@ -588,8 +586,7 @@ static void end_run(struct mr_loader *l, struct mr_slot *slot, uint32_t rows)
 		mr_futex_wake(&slot->state, 1);
 }
 
-static bool do_run(struct mr_worker *w, uint64_t s, uint32_t row,
-		   uint32_t end)
+static bool do_run(struct mr_worker *w, uint64_t s, uint32_t row, uint32_t end)
 {
 	struct mr_loader *l = w->l;
 	struct mr_slot *slot = &l->slot[s % l->ring];

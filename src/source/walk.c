@@ -171,8 +171,8 @@ static int add_file(struct worker *w, const char *name, struct mr_err *err)
 	if (e)
 		return e;
 	memcpy(w->names + w->used, name, len + 1);
-	w->text[w->n++] =
-	    (struct mr_text){ .at = (uint32_t)w->used, .len = (uint32_t)len };
+	w->text[w->n++] = (struct mr_text){ .at = (uint32_t)w->used,
+					    .len = (uint32_t)len };
 	w->used += len + 1;
 	return 0;
 }

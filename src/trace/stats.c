@@ -76,7 +76,7 @@ static double slow_share(const struct mr_stats_input *in)
 	return reads ? (double)slow / (double)reads : 0;
 }
 
-#define EVIDENCE(...) \
+#define EVIDENCE(...)                                                \
 	snprintf(st->verdict.evidence, sizeof(st->verdict.evidence), \
 		 __VA_ARGS__)
 #define ADVICE(...) \
@@ -86,7 +86,8 @@ static void fill_verdict(struct mr_stats *st, const struct mr_stats_input *in)
 {
 	double all = st->threads * st->seconds;
 	double slow = slow_share(in);
-	/* A warm read is a copy: the CPU's work. A slow one is the storage's. */
+	/* A warm read is a copy: the CPU's work. A slow one is the storage's.
+	 */
 	double storage = st->budget.wait_in + st->budget.fetch * slow;
 	double cpu = st->budget.steps + st->budget.fetch * (1 - slow) +
 		     st->budget.engine;
@@ -103,31 +104,34 @@ static void fill_verdict(struct mr_stats *st, const struct mr_stats_input *in)
 			 100 * out / all,
 			 100 * st->consumer_wait / st->seconds);
 		ADVICE("raise --memory, or make batches smaller: fewer fit "
-		       "than %d threads need", st->threads);
+		       "than %d threads need",
+		       st->threads);
 	} else if (out > cpu && out > storage) {
 		st->verdict.bottleneck = "consumer";
 		EVIDENCE("workers waited %.0f %% of their time for the "
-			 "consumer to take batches", 100 * out / all);
+			 "consumer to take batches",
+			 100 * out / all);
 		ADVICE("the data keeps up; fewer threads would do");
 	} else if (storage > cpu) {
 		st->verdict.bottleneck = "storage";
 		EVIDENCE("%.0f %% of the workers' time went into waiting for "
-			 "%s, which gave %.1f MB/s", 100 * storage / all,
-			 "the storage",
-			 st->seconds > 0 ? (double)st->bytes_read / 1e6 /
-						   st->seconds :
-					   0);
+			 "%s, which gave %.1f MB/s",
+			 100 * storage / all, "the storage",
+			 st->seconds > 0 ?
+				 (double)st->bytes_read / 1e6 / st->seconds :
+				 0);
 		ADVICE(strcmp(st->fetch, "direct") == 0 ?
-			       "read ahead (--fetch ahead), use faster storage, "
+			       "read ahead (--fetch ahead), use faster "
+			       "storage, "
 			       "or store the samples in fewer, larger files" :
 			       "use faster storage, or store the samples in "
 			       "fewer, larger files");
 	} else {
 		st->verdict.bottleneck = "cpu";
 		EVIDENCE("%d threads were at work %.0f %% of the time; '%s' "
-			 "took %.0f %% of it", st->threads, 100 * cpu / all,
-			 top->name ? top->name : "?",
-			 top->share * 100);
+			 "took %.0f %% of it",
+			 st->threads, 100 * cpu / all,
+			 top->name ? top->name : "?", top->share * 100);
 		ADVICE("more threads, or run '%s' once and store its result",
 		       top->name ? top->name : "?");
 		if (top == &st->step[0])

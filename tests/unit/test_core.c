@@ -86,7 +86,7 @@ static void test_grow_keeps_contents_and_respects_the_limit(void **state)
 	(void)state;
 	for (size_t i = 0; i < 1000; i++) {
 		assert_int_equal(
-		    mr_grow(&a, &cap, i + 1, sizeof(*a), 1000, &err), 0);
+			mr_grow(&a, &cap, i + 1, sizeof(*a), 1000, &err), 0);
 		a[i] = i;
 	}
 	assert_int_equal(cap, 1000);
@@ -96,8 +96,8 @@ static void test_grow_keeps_contents_and_respects_the_limit(void **state)
 			 MR_ELIMIT);
 	assert_int_equal(cap, 1000);
 	assert_int_equal(
-	    mr_grow(&a, &cap, SIZE_MAX / 8, sizeof(*a), SIZE_MAX, &err),
-	    MR_ELIMIT);
+		mr_grow(&a, &cap, SIZE_MAX / 8, sizeof(*a), SIZE_MAX, &err),
+		MR_ELIMIT);
 	free(a);
 }
 
@@ -719,7 +719,7 @@ static void test_rng_is_a_function_of_its_four_numbers(void **state)
 	(void)state;
 	for (size_t i = 0; i < MR_COUNT(id); i++) {
 		struct mr_rng a =
-		    mr_rng_for(id[i][0], id[i][1], id[i][2], id[i][3]);
+			mr_rng_for(id[i][0], id[i][1], id[i][2], id[i][3]);
 		struct mr_rng b = a;
 
 		first[i] = mr_rng_u64(&a);
@@ -815,10 +815,11 @@ static void test_json_escapes_and_commas(void **state)
 	mr_json_close(&j, '}');
 	text = mr_str_take(&j.out);
 	assert_string_equal(
-	    text, "{\"a\\\"b\": \"x\\\\y\\n\\u0009\\u0001z\xc3\xa9\", "
-		  "\"list\": [-9223372036854775808, 18446744073709551615, {}], "
-		  "\"r\": 0.3333, \"nan\": null, \"inf\": null, \"t\": true, "
-		  "\"raw\": [1]}");
+		text,
+		"{\"a\\\"b\": \"x\\\\y\\n\\u0009\\u0001z\xc3\xa9\", "
+		"\"list\": [-9223372036854775808, 18446744073709551615, {}], "
+		"\"r\": 0.3333, \"nan\": null, \"inf\": null, \"t\": true, "
+		"\"raw\": [1]}");
 	free(text);
 }
 
@@ -988,7 +989,7 @@ static void test_tensor_shape_overflow_is_refused(void **state)
 	assert_false(mr_shape_elements((int64_t[]){ 1LL << 32, 1LL << 32 }, 2,
 				       MR_U8, &n));
 	assert_false(
-	    mr_shape_elements((int64_t[]){ 1LL << 61 }, 1, MR_F64, &n));
+		mr_shape_elements((int64_t[]){ 1LL << 61 }, 1, MR_F64, &n));
 	assert_false(mr_shape_elements((int64_t[]){ -1 }, 1, MR_U8, &n));
 	assert_false(mr_shape_elements((int64_t[]){ 1, 1, 1, 1, 1, 1, 1, 1, 1 },
 				       9, MR_U8, &n));
@@ -1001,7 +1002,7 @@ static void test_tensor_names_parse_back(void **state)
 	(void)state;
 	for (int t = MR_U8; t < MR_DTYPES; t++)
 		assert_int_equal(
-		    mr_dtype_parse(mr_dtype_name((enum mr_dtype)t)), t);
+			mr_dtype_parse(mr_dtype_name((enum mr_dtype)t)), t);
 	assert_int_equal(mr_dtype_parse("none"), MR_NONE);
 	assert_int_equal(mr_dtype_size((enum mr_dtype)99), 0);
 }

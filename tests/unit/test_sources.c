@@ -20,7 +20,7 @@
 #include "source/walk.h"
 
 extern const struct mr_source mr_source_files, mr_source_list, mr_source_npy,
-    mr_source_synthetic;
+	mr_source_synthetic;
 
 /* ---- a directory of its own for each test ---- */
 
@@ -414,8 +414,8 @@ static void test_files_are_the_same_with_1_2_and_7_threads(void **state)
 		}
 	}
 	for (size_t i = 0; i < MR_COUNT(threads); i++) {
-		struct opened o =
-		    open_with(&mr_source_files, ".", NULL, NULL, threads[i]);
+		struct opened o = open_with(&mr_source_files, ".", NULL, NULL,
+					    threads[i]);
 		char *have;
 
 		assert_int_equal(o.code, 0);
@@ -532,7 +532,7 @@ static void expect_path(struct opened *o, uint64_t i, const char *want)
 	struct mr_extent e;
 
 	assert_int_equal(
-	    o->src->locate(o->self, i, buf, sizeof(buf), &e, &o->err), 0);
+		o->src->locate(o->self, i, buf, sizeof(buf), &e, &o->err), 0);
 	assert_string_equal(e.path, want);
 }
 
@@ -639,8 +639,8 @@ static void put_npy(const char *name, int major, const char *header, size_t n)
 	mr_str_fini(&s);
 }
 
-#define HEADER(descr, shape)                                                   \
-	"{'descr': '" descr "', 'fortran_order': False, 'shape': " shape ", "  \
+#define HEADER(descr, shape)                                                  \
+	"{'descr': '" descr "', 'fortran_order': False, 'shape': " shape ", " \
 	"}\n"
 
 static void test_npy_locates_samples_across_files(void **state)
@@ -915,7 +915,7 @@ static void test_synthetic_content_depends_on_the_index_only(void **state)
 	static unsigned char a[1001], b[1001];
 	struct mr_tensor f[2] = { { 0 } };
 	struct opened o =
-	    must_open(&mr_source_synthetic, "7x11x13", "classes", "3");
+		must_open(&mr_source_synthetic, "7x11x13", "classes", "3");
 	int64_t label;
 
 	(void)state;
@@ -980,7 +980,7 @@ static void test_synthetic_cost_is_processor_time(void **state)
 		o.src->generate(o.self, i, f, NULL);
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &b);
 	assert_true((double)(b.tv_sec - a.tv_sec) * 1e3 +
-			(double)(b.tv_nsec - a.tv_nsec) / 1e6 >=
+			    (double)(b.tv_nsec - a.tv_nsec) / 1e6 >=
 		    20);
 	shut(&o);
 }
@@ -1039,9 +1039,9 @@ static void test_every_source_says_what_its_parameters_do(void **state)
 		     p->type != MR_P_END; p++) {
 			assert_non_null(p->help);
 			if (p->def)
-				assert_int_equal(
-				    mr_param_set(p, self, p->def, NULL, NULL),
-				    0);
+				assert_int_equal(mr_param_set(p, self, p->def,
+							      NULL, NULL),
+						 0);
 		}
 		free(self);
 	}

@@ -8,8 +8,7 @@ struct cast {
 };
 
 static const struct mr_param params[] = {
-	MR_DTYPE(struct cast, dtype, NULL, "the new element type"),
-	MR_PARAM_END
+	MR_DTYPE(struct cast, dtype, NULL, "the new element type"), MR_PARAM_END
 };
 
 static int infer(const void *self, const struct mr_spec *in,

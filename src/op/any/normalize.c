@@ -94,19 +94,23 @@ static int infer(const void *self, const struct mr_spec *in,
 	bool chw = to_chw(n, in);
 	char why[96];
 
-	snprintf(why, sizeof(why), "neither its last nor its first dimension "
-		 "is %d, the number of values", values(n));
+	snprintf(why, sizeof(why),
+		 "neither its last nor its first dimension "
+		 "is %d, the number of values",
+		 values(n));
 	if (channel_dim(n, in) == -2)
 		return mr_op_refuse("normalize", in, why, err);
-	if (chw && (in->ndim != 3 || in->shape[2] < 1 ||
-		    in->shape[2] > CHANNELS))
+	if (chw &&
+	    (in->ndim != 3 || in->shape[2] < 1 || in->shape[2] > CHANNELS))
 		return mr_op_refuse("normalize", in,
 				    "layout=chw wants H W C with 1 to 16 "
-				    "channels", err);
+				    "channels",
+				    err);
 	if (chw && channel_dim(n, in) == 0)
 		return mr_op_refuse("normalize", in,
 				    "layout=chw wants one value per element "
-				    "of the last dimension", err);
+				    "of the last dimension",
+				    err);
 	*out = *in;
 	out->dtype = MR_F32;
 	if (chw) {
@@ -160,8 +164,8 @@ static int run(const struct mr_opctx *cx, const struct mr_tensor *in,
 		mr_affine_last(in->data, in->dtype, out->data, all / channels,
 			       channels, scale, bias);
 	else
-		mr_affine_first(in->data, in->dtype, out->data,
-				all / channels, channels, scale, bias);
+		mr_affine_first(in->data, in->dtype, out->data, all / channels,
+				channels, scale, bias);
 	return 0;
 }
 

@@ -32,8 +32,7 @@ static int missing(const struct mr_fields *fs, const char *name, size_t len,
 	for (int i = 0; i < fs->n; i++) {
 		size_t at = strlen(have);
 
-		snprintf(have + at, sizeof(have) - at, " %s",
-			 fs->item[i].name);
+		snprintf(have + at, sizeof(have) - at, " %s", fs->item[i].name);
 	}
 	return mr_err_set(err, MR_ETYPE,
 			  "select: no field '%.*s' here; there are:%s",

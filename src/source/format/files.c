@@ -73,13 +73,13 @@ static int nothing_found(const struct files *f, struct mr_err *err)
 		snprintf(kind, sizeof(kind), " that end in %.60s", f->ext);
 	if (f->skip)
 		return mr_err_set(
-		    err, MR_EDATA,
-		    "%s: the data set is empty: its %zu folders, which "
-		    "are the classes, have no files%s, and the %llu files "
-		    "beside them belong to no class; move them into the "
-		    "folders, or the folders away",
-		    f->root, f->walk.folders, kind,
-		    (unsigned long long)f->skip);
+			err, MR_EDATA,
+			"%s: the data set is empty: its %zu folders, which "
+			"are the classes, have no files%s, and the %llu files "
+			"beside them belong to no class; move them into the "
+			"folders, or the folders away",
+			f->root, f->walk.folders, kind,
+			(unsigned long long)f->skip);
 	return mr_err_set(err, MR_EDATA,
 			  "%s: the data set is empty: no files%s in it or its "
 			  "%zu folders; check the path%s",
@@ -137,7 +137,7 @@ static int locate(const void *self, uint64_t index, char *buf, size_t cap,
 	const struct files *f = self;
 	const char *name;
 	const struct mr_walk_dir *d =
-	    mr_walk_file(&f->walk, f->skip + index, &name);
+		mr_walk_file(&f->walk, f->skip + index, &name);
 
 	mr_path_extent(e, buf);
 	return mr_path_join(buf, cap, f->root, mr_walk_path(d), name, err);
@@ -160,7 +160,7 @@ static size_t key(const void *self, uint64_t index, char *buf, size_t cap)
 	const struct files *f = self;
 	const char *name;
 	const char *path =
-	    mr_walk_path(mr_walk_file(&f->walk, f->skip + index, &name));
+		mr_walk_path(mr_walk_file(&f->walk, f->skip + index, &name));
 
 	return (size_t)snprintf(buf, cap, "%s%s%s", path, *path ? "/" : "",
 				name);

@@ -355,7 +355,7 @@ static int settle_labels(struct list *l, struct table *t, struct mr_err *err)
 	else
 		for (size_t i = 0; i < t->texts.n; i++)
 			value[i] =
-			    strtoll(mr_names_get(&t->texts, i), NULL, 10);
+				strtoll(mr_names_get(&t->texts, i), NULL, 10);
 	for (size_t i = 0; !e && i < l->paths.n; i++)
 		l->label[i] = value[l->label[i]];
 	free(value);

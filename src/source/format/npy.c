@@ -149,9 +149,9 @@ static int parse_value(const char **s, struct header *h, const char *key,
 		blanks(s);
 		if (**s == '[')
 			return mr_err_set(
-			    err, MR_EDATA,
-			    "an array of records; save one of its fields: "
-			    "np.save(file, np.load(file)['field'])");
+				err, MR_EDATA,
+				"an array of records; save one of its fields: "
+				"np.save(file, np.load(file)['field'])");
 		if (!quoted(s, h->descr, sizeof(h->descr)))
 			goto bad;
 	} else if (!strcmp(key, "fortran_order")) {
@@ -250,11 +250,11 @@ static int refuse_type(const char *path, const char *descr, struct mr_err *err)
 
 	if (strchr(descr, 'O'))
 		return mr_err_set(
-		    err, MR_ETYPE,
-		    "an array of Python objects; if they have one shape, "
-		    "convert it: np.save('%s', np.stack(np.load('%s', "
-		    "allow_pickle=True)).astype('<f4'))",
-		    path, path);
+			err, MR_ETYPE,
+			"an array of Python objects; if they have one shape, "
+			"convert it: np.save('%s', np.stack(np.load('%s', "
+			"allow_pickle=True)).astype('<f4'))",
+			path, path);
 	return mr_err_set(err, MR_ETYPE,
 			  "type '%s' is not taken; convert it: a = "
 			  "np.load('%s'); np.save('%s', %s)",
@@ -482,7 +482,7 @@ static int open_arrays(struct arrays *s, const char *cwd, const char *pattern,
 	for (size_t i = 0; i < n; i++) {
 		if (s->item)
 			s->item[s->n++] =
-			    (struct array){ .path = paths[i], .fd = -1 };
+				(struct array){ .path = paths[i], .fd = -1 };
 		else
 			free(paths[i]);
 	}
@@ -528,8 +528,8 @@ static int read_labels(const struct array *a, int64_t *out, struct mr_err *err)
 
 	for (uint64_t i = 0; i < n; i += step) {
 		size_t k = n - i < step ? (size_t)(n - i) : step;
-		int e =
-		    read_at(a->fd, buf, k * size, a->offset + i * size, err);
+		int e = read_at(a->fd, buf, k * size, a->offset + i * size,
+				err);
 
 		if (e) {
 			mr_err_prefix(err, "%s: ", a->path);
@@ -537,7 +537,7 @@ static int read_labels(const struct array *a, int64_t *out, struct mr_err *err)
 		}
 		for (size_t j = 0; j < k; j++)
 			out[a->first + i + j] =
-			    integer_at(buf + j * size, a->dtype);
+				integer_at(buf + j * size, a->dtype);
 	}
 	return 0;
 }
@@ -712,7 +712,7 @@ static uint64_t fingerprint(const void *self)
 	}
 	if (s->label)
 		h = XXH3_64bits_withSeed(
-		    s->label, s->data.samples * sizeof(*s->label), h);
+			s->label, s->data.samples * sizeof(*s->label), h);
 	return h;
 }
 
