@@ -107,8 +107,9 @@ def interleave(jobs, rounds):
             many = got if isinstance(got, dict) else {name: got}
             for k, v in many.items():
                 values.setdefault(k, {})[r] = v
-        say(f"  round {r + 1} of {rounds}: "
-            f"{time.monotonic() - start:.0f} s")
+        took = time.monotonic() - start
+        if took >= 1 or r + 1 == rounds:
+            say(f"  round {r + 1} of {rounds}: {took:.1f} s")
     return values, failed
 
 

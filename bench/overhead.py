@@ -46,12 +46,14 @@ def bare_files(env, path, size, threads):
          str(e)]))
 
 
-def millrace(env, source, size, threads):
+def millrace(env, source, size, count, threads):
     def run(epochs):
         r = env.run(f"{source} | batch {batch_of(size)}", "--threads", threads,
                     "--epochs", epochs, "--order", "shuffle")
-        if r["bad_samples"]:
-            raise Failed(f"{r['bad_samples']} bad samples")
+        if r["samples"] != count * epochs or \
+                r["bytes_out"] < r["samples"] * size:
+            raise Failed(f"{r['samples']} samples, {r['bytes_out']} bytes "
+                         f"instead of {epochs} x {count} of {size}")
         return {"bytes": r["samples"] * size, "seconds": r["seconds"]}
     return timed(env, run)
 
@@ -93,7 +95,7 @@ def plan(env, size_all):
             jobs[f"bare pread, {label}, {per(t)}"] = bare_read(
                 env, "pread", path, size, t)
             jobs[f"millrace npy, {label}, {per(t)}"] = millrace(
-                env, f"npy '{path}'", size, t)
+                env, f"npy '{path}'", size, count, t)
         for t in (1, 2) if label == SMALL else (2,):
             jobs[f"bare memcpy, {label}, {per(t)}"] = bare_read(
                 env, "memcpy", path, size, t)
@@ -110,10 +112,11 @@ def plan(env, size_all):
             jobs[f"bare files, {label}, {per(t)}"] = bare_files(
                 env, many, size, t)
             jobs[f"millrace files, {label}, {per(t)}"] = millrace(
-                env, f"files '{many}'", size, t)
+                env, f"files '{many}'", size, folders * 1000, t)
         for t in (1, 2):
             jobs[f"millrace synthetic, {label}, {per(t)}"] = millrace(
-                env, f"synthetic shape={size} dtype=u8 count={count}", size, t)
+                env, f"synthetic shape={size} dtype=u8 count={count}", size,
+                count, t)
         jobs[f"torch files, {label}, 2 workers"] = torch(
             env, "files", many, size, folders * 1000)
     return jobs

@@ -22,6 +22,7 @@ enum {
 	CHEAP_NS = 20 * 1000,  /* samples below are timed one in STRIDE */
 	STRIDE = 8,
 	REPLACE_TRIES = 32,
+	REPLACE_STREAM = 255, /* of random numbers, beside the steps' */
 	PATH = 4096,
 	SLOW_NS = 150 * 1000, /* a read beyond this plus 1 ns a byte waited
 			       * for the storage */
@@ -184,14 +185,20 @@ static void *run_reserve(struct mr_worker *w, struct mr_run *run, int r,
 	return (char *)(*b)->data + run->used[r];
 }
 
+/* The sample at hand, and its row. */
+struct row {
+	struct mr_batch *b;
+	struct mr_run *run; /* NULL when no field is ragged */
+	uint32_t at;
+	uint64_t index;
+};
+
 /*
  * Where the bytes of a field go: a row of the batch, the end of the run, or
  * an area of the worker. reserve() may be called again for more.
  */
 struct sink {
-	struct mr_batch *b;
-	struct mr_run *run;
-	uint32_t row;
+	const struct row *row;
 	int field, out; /* out: the output field, or -1 */
 };
 
@@ -204,8 +211,8 @@ static void *reserve(struct mr_worker *w, const struct sink *s, size_t bytes,
 		return area_reserve(w, s->field, bytes, written);
 	o = &w->l->plan.out[s->out];
 	if (o->dense)
-		return mr_batch_row(s->b, s->out, s->row);
-	return run_reserve(w, s->run, o->ragged, bytes, written);
+		return mr_batch_row(s->row->b, s->out, s->row->at);
+	return run_reserve(w, s->row->run, o->ragged, bytes, written);
 }
 
 /* The sink holds the tensor t now. */
@@ -221,9 +228,9 @@ static void settle(struct mr_worker *w, const struct sink *s,
 	o = &w->l->plan.out[s->out];
 	if (o->dense)
 		return;
-	s->run->used[o->ragged] += mr_tensor_bytes(t);
-	memcpy(s->b->shapes[s->out] + s->row * (uint32_t)t->ndim, t->shape,
-	       (size_t)t->ndim * sizeof(int64_t));
+	s->row->run->used[o->ragged] += mr_tensor_bytes(t);
+	memcpy(s->row->b->shapes[s->out] + s->row->at * (uint32_t)t->ndim,
+	       t->shape, (size_t)t->ndim * sizeof(int64_t));
 }
 
 /* ---- the read ---- */
@@ -311,13 +318,13 @@ static int take_fetched(struct mr_worker *w, const struct mr_fetched *got,
 }
 
 /* Small fixed fields (labels) are written by the source where they belong. */
-static int place_fixed(struct mr_worker *w, struct mr_batch *b, uint32_t row,
+static int place_fixed(struct mr_worker *w, const struct row *r,
 		       struct mr_tensor *t, int first)
 {
 	const struct mr_plan *p = &w->l->plan;
 
 	for (int i = 0; i < p->in.n; i++) {
-		struct sink s = { b, NULL, row, i, p->in_out[i] };
+		struct sink s = { r, i, p->in_out[i] };
 
 		t[i] = mr_tensor_of(&p->in.item[i].spec);
 		w->side[i] = 0;
@@ -331,14 +338,12 @@ static int place_fixed(struct mr_worker *w, struct mr_batch *b, uint32_t row,
 	return 0;
 }
 
-static int read_sample(struct mr_worker *w, struct mr_batch *b,
-		       struct mr_run *run, uint32_t row, uint64_t index,
+static int read_sample(struct mr_worker *w, const struct row *r,
 		       const struct mr_fetched *got, struct mr_tensor *t)
 {
 	const struct mr_plan *p = &w->l->plan;
 	bool raw = p->source->flags & MR_SOURCE_RAW;
-	struct sink s = { b, run, row, raw ? 0 : MR_MAX_FIELDS,
-			  raw ? p->in_out[0] : -1 };
+	struct sink s = { r, raw ? 0 : MR_MAX_FIELDS, raw ? p->in_out[0] : -1 };
 	struct mr_extent x;
 	uint64_t t0 = w->last;
 	uint8_t *data = NULL;
@@ -346,14 +351,14 @@ static int read_sample(struct mr_worker *w, struct mr_batch *b,
 	int e;
 
 	if (!p->source->locate) {
-		e = place_fixed(w, b, row, t, 0);
+		e = place_fixed(w, r, t, 0);
 		return e ? e :
-			   p->source->generate(p->source_self, index, t,
+			   p->source->generate(p->source_self, r->index, t,
 					       &w->err);
 	}
-	e = place_fixed(w, b, row, t, raw);
+	e = place_fixed(w, r, t, raw);
 	if (!e)
-		e = p->source->locate(p->source_self, index, w->path,
+		e = p->source->locate(p->source_self, r->index, w->path,
 				      sizeof(w->path), &x, &w->err);
 	if (e)
 		return e;
@@ -363,7 +368,7 @@ static int read_sample(struct mr_worker *w, struct mr_batch *b,
 	else
 		e = read_direct(w, &x, &s, &data, &n);
 	if (!e)
-		e = p->source->unpack(p->source_self, index, data, n, t,
+		e = p->source->unpack(p->source_self, r->index, data, n, t,
 				      &w->err);
 	if (e)
 		return e;
@@ -379,18 +384,17 @@ static int read_sample(struct mr_worker *w, struct mr_batch *b,
 
 /* ---- the steps ---- */
 
-static int run_step(struct mr_worker *w, struct mr_batch *b, struct mr_run *run,
-		    uint32_t row, uint64_t epoch, uint64_t index,
+static int run_step(struct mr_worker *w, const struct row *r,
 		    const struct mr_step *st, struct mr_tensor *t)
 {
 	struct mr_tensor *in = &t[st->field];
 	struct mr_tensor out = mr_tensor_of(&st->out);
-	struct sink s = { b, run, row, st->field, st->out_field };
+	struct sink s = { r, st->field, st->out_field };
 	struct mr_rng rng;
 	struct mr_opctx cx = { .self = st->self,
 			       .rng = &rng,
 			       .scratch = &w->scratch,
-			       .index = index,
+			       .index = r->index,
 			       .err = &w->err };
 	size_t bytes = st->bytes;
 	int64_t elements;
@@ -398,7 +402,7 @@ static int run_step(struct mr_worker *w, struct mr_batch *b, struct mr_run *run,
 
 	w->at_step = st->op->name;
 	if (st->op->flags & MR_OP_RANDOM)
-		rng = mr_rng_for(w->l->opt.seed, epoch, index,
+		rng = mr_rng_for(w->l->opt.seed, r->b->epoch, r->index,
 				 (uint64_t)st->stage);
 	if (!st->fixed) {
 		if (st->op->flags & MR_OP_SHAPE_KEEP)
@@ -425,14 +429,14 @@ static int run_step(struct mr_worker *w, struct mr_batch *b, struct mr_run *run,
 }
 
 /* Output fields that neither a step nor the read has put in place. */
-static int place_rest(struct mr_worker *w, struct mr_batch *b,
-		      struct mr_run *run, uint32_t row, struct mr_tensor *t)
+static int place_rest(struct mr_worker *w, const struct row *r,
+		      struct mr_tensor *t)
 {
 	const struct mr_plan *p = &w->l->plan;
 
 	for (int i = 0; i < p->outs; i++) {
 		struct mr_tensor *f = &t[p->out[i].id];
-		struct sink s = { b, run, row, p->out[i].id, i };
+		struct sink s = { r, p->out[i].id, i };
 		size_t n;
 		void *to;
 
@@ -449,8 +453,8 @@ static int place_rest(struct mr_worker *w, struct mr_batch *b,
 }
 
 /* One sample from the storage to its row. */
-static int sample(struct mr_worker *w, struct mr_batch *b, struct mr_run *run,
-		  uint32_t row, uint64_t index, const struct mr_fetched *got)
+static int sample(struct mr_worker *w, const struct row *r,
+		  const struct mr_fetched *got)
 {
 	const struct mr_plan *p = &w->l->plan;
 	struct mr_tensor t[MR_MAX_FIELDS];
@@ -458,71 +462,77 @@ static int sample(struct mr_worker *w, struct mr_batch *b, struct mr_run *run,
 
 	w->at_step = "read";
 	w->offset = w->bytes = 0;
-	e = read_sample(w, b, run, row, index, got, t);
+	e = read_sample(w, r, got, t);
 	if (e)
 		return e;
 	count_bytes(w, 0, w->bytes, mr_tensor_bytes(&t[0]));
 	lap(w, 0);
 	for (int k = 0; k < p->steps; k++) {
-		e = run_step(w, b, run, row, b->epoch, index, &p->step[k], t);
+		e = run_step(w, r, &p->step[k], t);
 		if (e)
 			return e;
 		lap(w, p->step[k].stage);
 	}
-	return place_rest(w, b, run, row, t);
+	return place_rest(w, r, t);
 }
 
 /* ---- bad samples ---- */
 
-static void report_bad(struct mr_worker *w, struct mr_batch *b, uint32_t row,
-		       uint64_t index)
+static void report_bad(struct mr_worker *w, const struct row *r)
 {
 	const struct mr_plan *p = &w->l->plan;
 	char key[PATH];
-	struct mr_bad bad = { index,	 b->epoch,   key,
-			      w->offset, w->at_step, w->err.text };
+	struct mr_bad bad = { .index = r->index,
+			      .epoch = r->b->epoch,
+			      .key = key,
+			      .offset = w->offset,
+			      .step = w->at_step,
+			      .reason = w->err.text };
 
-	p->source->key(p->source_self, index, key, sizeof(key));
-	mr_batch_add_bad(b, row, &bad, w->err.code);
+	p->source->key(p->source_self, r->index, key, sizeof(key));
+	mr_batch_add_bad(r->b, r->at, &bad, w->err.code);
+}
+
+/* What the failed sample had written to ragged fields is forgotten. */
+static void rewind_run(struct mr_run *run, const size_t *used)
+{
+	if (run)
+		memcpy(run->used, used, sizeof(run->used));
 }
 
 /* A row that failed takes another sample: which one is fixed by the seed. */
-static bool replace(struct mr_worker *w, struct mr_batch *b, struct mr_run *run,
-		    uint32_t row, uint64_t index, const size_t *used)
+static bool replace(struct mr_worker *w, struct row *r, const size_t *used)
 {
-	struct mr_rng rng = mr_rng_for(w->l->opt.seed, b->epoch, index, 255);
+	struct mr_rng rng = mr_rng_for(w->l->opt.seed, r->b->epoch, r->index,
+				       REPLACE_STREAM);
 
 	for (int i = 0; i < REPLACE_TRIES; i++) {
-		uint64_t other = mr_rng_below(&rng, w->l->plan.samples);
-
-		if (run)
-			memcpy(run->used, used, sizeof(run->used));
-		if (sample(w, b, run, row, other, NULL) == 0) {
-			b->index[row] = other;
+		rewind_run(r->run, used);
+		r->index = mr_rng_below(&rng, w->l->plan.samples);
+		if (sample(w, r, NULL) == 0)
 			return true;
-		}
 	}
-	mr_err_set(&w->err, MR_EDATA, "%d other samples failed as well",
-		   REPLACE_TRIES);
 	return false;
 }
 
-static void do_row(struct mr_worker *w, struct mr_batch *b, struct mr_run *run,
-		   uint32_t row, uint64_t index, const struct mr_fetched *got)
+static void do_row(struct mr_worker *w, struct row *r,
+		   const struct mr_fetched *got)
 {
 	size_t used[MR_MAX_FIELDS];
+	bool good;
 
-	if (run)
-		memcpy(used, run->used, sizeof(used));
-	b->index[row] = index;
-	b->good[row] = sample(w, b, run, row, index, got) == 0;
-	if (b->good[row])
-		return;
-	report_bad(w, b, row, index);
-	if (w->l->opt.on_error == MR_ON_ERROR_REPLACE)
-		b->good[row] = replace(w, b, run, row, index, used);
-	if (!b->good[row] && run)
-		memcpy(run->used, used, sizeof(used));
+	if (r->run)
+		memcpy(used, r->run->used, sizeof(used));
+	good = sample(w, r, got) == 0;
+	if (!good) {
+		report_bad(w, r);
+		if (w->l->opt.on_error == MR_ON_ERROR_REPLACE)
+			good = replace(w, r, used);
+		if (!good)
+			rewind_run(r->run, used);
+	}
+	r->b->index[r->at] = r->index;
+	r->b->good[r->at] = good;
 }
 
 /* ---- claims ---- */
@@ -586,25 +596,25 @@ static void end_run(struct mr_loader *l, struct mr_slot *slot, uint32_t rows)
 		mr_futex_wake(&slot->state, 1);
 }
 
-static bool do_run(struct mr_worker *w, uint64_t s, uint32_t row, uint32_t end)
+static bool do_run(struct mr_worker *w, uint64_t s, uint32_t first,
+		   uint32_t end)
 {
 	struct mr_loader *l = w->l;
 	struct mr_slot *slot = &l->slot[s % l->ring];
-	struct mr_batch *b = mr_loader_enter(l, s);
-	struct mr_run *run;
-	uint64_t position = s * l->rows + row, window = UINT64_MAX;
+	struct row r = { .b = mr_loader_enter(l, s) };
+	uint64_t position = s * l->rows + first, window = UINT64_MAX;
 	bool ahead = false;
 
-	if (!b) { /* no memory: the consumer will say so */
-		end_run(l, slot, end - row);
+	if (!r.b) { /* no memory: the consumer will say so */
+		end_run(l, slot, end - first);
 		return false;
 	}
-	run = begin_run(b, row, end - row);
-	for (uint32_t r = row; r < end; r++, position++) {
+	r.run = begin_run(r.b, first, end - first);
+	for (r.at = first; r.at < end; r.at++, position++) {
 		struct mr_fetched *got = NULL;
-		uint64_t index = mr_order_at(&l->order, &w->order, b->epoch,
-					     b->number * l->rows + r);
 
+		r.index = mr_order_at(&l->order, &w->order, r.b->epoch,
+				      r.b->number * l->rows + r.at);
 		if (l->fetch && position / MR_FETCH_WINDOW != window) {
 			window = position / MR_FETCH_WINDOW;
 			ahead = mr_fetch_ahead(l->fetch, position);
@@ -614,16 +624,16 @@ static bool do_run(struct mr_worker *w, uint64_t s, uint32_t row, uint32_t end)
 			if (!got)
 				return false;
 		}
-		lap_start(w, r);
-		do_row(w, b, run, r, index, got);
+		lap_start(w, r.at);
+		do_row(w, &r, got);
 		if (got)
 			mr_fetch_done(l->fetch, got);
 		if (atomic_load_explicit(&l->stop, memory_order_relaxed))
 			return false;
 	}
-	if (run)
-		learn_sizes(l, run);
-	end_run(l, slot, end - row);
+	if (r.run)
+		learn_sizes(l, r.run);
+	end_run(l, slot, end - first);
 	return true;
 }
 
