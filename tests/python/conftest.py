@@ -2,6 +2,7 @@
 """Finds the module in the build tree (MILLRACE_BUILD, or build/)."""
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -51,10 +52,22 @@ def folders(tmp_path):
 
 @pytest.fixture
 def script():
-    """Runs a Python text in a process of its own, as a user would."""
-    def start(text, *args, **kw):
+    """Runs a Python text in a process of its own, as a user would; what it
+    leaves behind, children too, ends with the test."""
+    started = []
+
+    def start(text, *args):
         env = dict(os.environ, PYTHONPATH=str(MODULE))
-        return subprocess.Popen([sys.executable, "-c", text, *map(str, args)],
-                                env=env, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True, **kw)
-    return start
+        p = subprocess.Popen([sys.executable, "-c", text, *map(str, args)],
+                             env=env, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True,
+                             start_new_session=True)
+        started.append(p)
+        return p
+    yield start
+    for p in started:
+        try:
+            os.killpg(p.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        p.communicate()
