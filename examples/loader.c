@@ -19,9 +19,9 @@
 
 /* The sum of a tensor's elements: tensors are dense, so that one loop over
  * all of them does. 16-bit floats have no type in plain C and are left out. */
-#define SUM(type) \
+#define SUM(type)                       \
 	for (int64_t i = 0; i < n; i++) \
-		sum += (double)((const type *)t->data)[i]
+	sum += (double)((const type *)t->data)[i]
 
 static double tensor_sum(const struct mr_tensor *t)
 {
@@ -99,13 +99,12 @@ static void print_stats(const struct mr_loader *l)
 	/* A snapshot, which may also be taken in the middle of a run. */
 	mr_loader_stats(l, &st);
 	printf("%" PRIu64 " samples in %" PRIu64 " batches, %.0f samples/s on "
-	       "%d threads; bottleneck: %s (%s)\n", st.samples, st.batches,
-	       st.samples_per_s, st.threads, st.verdict.bottleneck,
-	       st.verdict.evidence);
+	       "%d threads; bottleneck: %s (%s)\n",
+	       st.samples, st.batches, st.samples_per_s, st.threads,
+	       st.verdict.bottleneck, st.verdict.evidence);
 }
 
-static int run(const char *pipeline, const struct mr_options *opt,
-	       bool indices)
+static int run(const char *pipeline, const struct mr_options *opt, bool indices)
 {
 	struct mr_err err;
 	struct mr_loader *l;

@@ -100,7 +100,7 @@ static void wake_fetcher(struct mr_fetch *f)
 }
 
 struct mr_fetched *mr_fetch_get(struct mr_fetch *f, uint64_t position,
-				uint64_t *waited)
+				uint64_t *waited, long *sleeps)
 {
 	struct mr_fetched *e = &f->entry[position % ENTRIES];
 	struct mr_clock *clock = &f->l->clock;
@@ -114,6 +114,7 @@ struct mr_fetched *mr_fetch_get(struct mr_fetch *f, uint64_t position,
 	while ((s = atomic_load(&e->state)) != READY) {
 		if (atomic_load(&f->l->stop))
 			break;
+		++*sleeps;
 		if (s == EMPTY) { /* not even asked for yet */
 			wake_fetcher(f);
 			mr_futex_wait(&e->state, EMPTY, IDLE_NS);

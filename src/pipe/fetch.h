@@ -35,11 +35,11 @@ bool mr_fetch_ahead(struct mr_fetch *f, uint64_t position);
 
 /*
  * Worker: the bytes of a position read ahead; waits for them, adding the
- * ticks to *waited. NULL when the loader stops. Give it back when the
- * sample is through.
+ * ticks to *waited and the number of waits to *sleeps. NULL when the loader
+ * stops. Give it back when the sample is through.
  */
 struct mr_fetched *mr_fetch_get(struct mr_fetch *f, uint64_t position,
-				uint64_t *waited);
+				uint64_t *waited, long *sleeps);
 void mr_fetch_done(struct mr_fetch *f, struct mr_fetched *got);
 
 /* Worker: reads have been slow; start reading ahead (mode auto only). */

@@ -169,6 +169,8 @@ static int size_ring(struct mr_loader *l, struct mr_err *err)
 	if (chunk < l->min_chunk)
 		chunk = l->min_chunk;
 	ring = 4 + (2 * (uint64_t)l->threads * chunk + l->rows - 1) / l->rows;
+	if (p->ragged)
+		ring = 4 + 2 * (uint64_t)l->threads;
 	l->wanted_ring = (unsigned)(ring < RING_MAX ? ring : RING_MAX);
 	if (ring < stock && !p->ragged)
 		ring = stock;
@@ -373,7 +375,10 @@ static unsigned depth(const struct mr_loader *l)
 
 static void publish_limit(struct mr_loader *l)
 {
-	uint64_t limit = l->head + depth(l), old = atomic_load(&l->limit);
+	unsigned ahead = depth(l);
+	uint64_t limit = l->head + ahead, old = atomic_load(&l->limit);
+
+	atomic_store_explicit(&l->depth, ahead, memory_order_relaxed);
 
 	if (limit > l->end)
 		limit = l->end;

@@ -57,6 +57,7 @@ struct mr_loader {
 	atomic_uint gate;    /* changes when limit has been raised */
 	atomic_uint waiting; /* workers asleep at the gate */
 	atomic_bool stop;
+	atomic_uint depth;	 /* batches that may be in work at once */
 	atomic_size_t batch_max; /* bytes of the largest batch so far */
 	mr_counter row_mean[MR_MAX_FIELDS]; /* bytes, of ragged fields */
 	/* Positions of a claim. Batches with ragged fields are made of at

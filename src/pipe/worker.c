@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
 #include "core/arena.h"
 #include "core/futex.h"
@@ -24,9 +25,12 @@ enum {
 	REPLACE_TRIES = 32,
 	REPLACE_STREAM = 255, /* of random numbers, beside the steps' */
 	PATH = 4096,
-	SLOW_NS = 150 * 1000, /* a read beyond this plus 1 ns a byte waited
-			       * for the storage */
-	SLOW_ENOUGH = 8,      /* of the last 16 reads */
+	WHOLE_NS =
+		4 * 1000 * 1000, /* ragged batches up to this are one claim */
+	/* Storage that delays each sample so much, in so many of the last 8
+	 * claims, is worth reading ahead. */
+	SLOW_NS = 50 * 1000,
+	SLOW_CLAIMS = 4,
 };
 
 struct mr_worker {
@@ -57,7 +61,10 @@ struct mr_worker {
 	unsigned stride, timed;
 	uint64_t last, wait_in, wait_out;
 	uint64_t ticks[MR_MAX_STEPS];
-	uint32_t slow; /* a bit per read, 1: slow */
+	long sleeps; /* of its own will, in the present claim */
+	struct rusage before;
+	uint8_t slow;	  /* a bit for each of the last claims */
+	double sample_ns; /* of late */
 };
 
 /* ---- measuring ---- */
@@ -111,17 +118,36 @@ static void count_bytes(struct mr_worker *w, int k, size_t in, size_t out)
 #endif
 }
 
-/* Many slow reads of late: reading ahead would help. */
-static void watch_storage(struct mr_worker *w, uint64_t ticks, size_t bytes)
+static double cpu_ns(const struct rusage *u)
 {
-	double ns = (double)ticks * w->ns_per_tick;
-	bool slow = ns > SLOW_NS + (double)bytes;
+	return (double)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) * 1e9 +
+	       (double)(u->ru_utime.tv_usec + u->ru_stime.tv_usec) * 1e3;
+}
 
-	w->slow = w->slow << 1 | slow;
-	mr_count(&w->stats->reads, 1);
-	mr_count(&w->stats->slow_reads, slow);
-	if (slow && w->l->fetch &&
-	    __builtin_popcount(w->slow & 0xffff) >= SLOW_ENOUGH)
+/*
+ * How long the storage held up this claim: the time off the CPU, shared
+ * between the times that the thread slept in a read and those that the
+ * system took the CPU away. A wall clock alone would call a busy machine
+ * slow storage.
+ */
+static void watch_storage(struct mr_worker *w, double ns, uint64_t samples)
+{
+	struct rusage now;
+	double off, slept, taken, blocked;
+
+	w->slow = (uint8_t)(w->slow << 1);
+	if (!w->l->plan.source->locate || getrusage(RUSAGE_THREAD, &now) != 0)
+		return;
+	off = ns - (cpu_ns(&now) - cpu_ns(&w->before));
+	slept = (double)(now.ru_nvcsw - w->before.ru_nvcsw - w->sleeps);
+	taken = (double)(now.ru_nivcsw - w->before.ru_nivcsw);
+	w->before = now;
+	if (slept <= 0 || off <= 0)
+		return;
+	blocked = off * slept / (slept + taken);
+	mr_count(&w->stats->blocked, (uint64_t)(blocked / w->ns_per_tick));
+	w->slow |= blocked > SLOW_NS * (double)samples && blocked > ns / 4;
+	if (w->l->fetch && __builtin_popcount(w->slow) >= SLOW_CLAIMS)
 		mr_fetch_poke(w->l->fetch);
 }
 
@@ -345,7 +371,6 @@ static int read_sample(struct mr_worker *w, const struct row *r,
 	bool raw = p->source->flags & MR_SOURCE_RAW;
 	struct sink s = { r, raw ? 0 : MR_MAX_FIELDS, raw ? p->in_out[0] : -1 };
 	struct mr_extent x;
-	uint64_t t0 = w->last;
 	uint8_t *data = NULL;
 	size_t n = 0;
 	int e;
@@ -377,8 +402,6 @@ static int read_sample(struct mr_worker *w, const struct row *r,
 		settle(w, &s, &t[0]);
 	w->bytes = n;
 	mr_count(&w->stats->bytes_read, n);
-	if (w->timing && !got)
-		watch_storage(w, mr_clock_tick(&w->l->clock) - t0, n);
 	return 0;
 }
 
@@ -551,6 +574,7 @@ static bool pass_gate(struct mr_worker *w, uint64_t s)
 
 		if (atomic_load(&l->stop) || s < atomic_load(&l->limit))
 			break;
+		w->sleeps++;
 		atomic_fetch_add(&l->waiting, 1);
 		mr_futex_wait(&l->gate, seen, -1);
 		atomic_fetch_sub(&l->waiting, 1);
@@ -620,7 +644,8 @@ static bool do_run(struct mr_worker *w, uint64_t s, uint32_t first,
 			ahead = mr_fetch_ahead(l->fetch, position);
 		}
 		if (ahead) {
-			got = mr_fetch_get(l->fetch, position, &w->wait_in);
+			got = mr_fetch_get(l->fetch, position, &w->wait_in,
+					   &w->sleeps);
 			if (!got)
 				return false;
 		}
@@ -698,7 +723,10 @@ static void adapt(struct mr_worker *w, uint64_t ticks, uint64_t samples)
 
 	if (!samples || ticks <= waits)
 		return;
-	ns = (double)(ticks - waits) * w->ns_per_tick / (double)samples;
+	ns = (double)(ticks - waits) * w->ns_per_tick;
+	watch_storage(w, ns, samples);
+	ns /= (double)samples;
+	w->sample_ns = w->sample_ns > 0 ? 0.75 * w->sample_ns + 0.25 * ns : ns;
 	w->stride = ns < CHEAP_NS ? STRIDE : 1;
 	w->chunk = ns * w->l->max_chunk < CLAIM_NS ? w->l->max_chunk :
 						     (uint64_t)(CLAIM_NS / ns);
@@ -721,8 +749,11 @@ static uint64_t claim_size(const struct mr_worker *w, uint64_t p)
 		if (share < n)
 			n = share > l->min_chunk ? share : l->min_chunk;
 	}
-	/* A ragged batch by one worker needs no joining. */
-	if (l->plan.ragged && 2 * n >= to_border)
+	/* A ragged batch by one worker needs no joining; but not at the cost
+	 * of threads that find nothing to do. */
+	if (l->plan.ragged && w->sample_ns * (double)to_border <= WHOLE_NS &&
+	    atomic_load_explicit(&l->depth, memory_order_relaxed) >
+		    (unsigned)l->threads)
 		n = to_border;
 	return n;
 }
@@ -747,10 +778,12 @@ static void *worker_main(void *arg)
 	bool go = true;
 
 	w->ns_per_tick = mr_clock_ns_per_tick(&l->clock);
+	getrusage(RUSAGE_THREAD, &w->before);
 	while (go && !atomic_load_explicit(&l->stop, memory_order_relaxed)) {
 		uint64_t n, samples = 0, t1, p = claim(w, &n);
 
 		w->wait_in = w->wait_out = w->timed = 0;
+		w->sleeps = 0;
 		go = do_claim(w, p, n, &samples);
 		w->claims++;
 		t1 = mr_clock_tick(&l->clock);

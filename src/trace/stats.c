@@ -64,32 +64,19 @@ static const struct mr_step_stats *dearest(const struct mr_stats *st)
 	return s;
 }
 
-/* Of the reads that workers made themselves, how many the storage delayed. */
-static double slow_share(const struct mr_stats_input *in)
-{
-	uint64_t reads = 0, slow = 0;
-
-	for (int t = 0; t < in->threads; t++) {
-		reads += mr_counted(&in->thread[t].reads);
-		slow += mr_counted(&in->thread[t].slow_reads);
-	}
-	return reads ? (double)slow / (double)reads : 0;
-}
-
 #define EVIDENCE(...)                                                \
 	snprintf(st->verdict.evidence, sizeof(st->verdict.evidence), \
 		 __VA_ARGS__)
 #define ADVICE(...) \
 	snprintf(st->verdict.advice, sizeof(st->verdict.advice), __VA_ARGS__)
 
-static void fill_verdict(struct mr_stats *st, const struct mr_stats_input *in)
+static void fill_verdict(struct mr_stats *st, const struct mr_stats_input *in,
+			 double blocked)
 {
 	double all = st->threads * st->seconds;
-	double slow = slow_share(in);
-	/* A warm read is a copy: the CPU's work. A slow one is the storage's.
-	 */
-	double storage = st->budget.wait_in + st->budget.fetch * slow;
-	double cpu = st->budget.steps + st->budget.fetch * (1 - slow) +
+	/* A warm read is a copy: the CPU's work. */
+	double storage = st->budget.wait_in + blocked;
+	double cpu = st->budget.steps + st->budget.fetch - blocked +
 		     st->budget.engine;
 	double out = st->budget.wait_out;
 	const struct mr_step_stats *top = dearest(st);
@@ -142,7 +129,7 @@ static void fill_verdict(struct mr_stats *st, const struct mr_stats_input *in)
 
 void mr_stats_fill(struct mr_stats *st, const struct mr_stats_input *in)
 {
-	double ns_per_tick = mr_clock_ns_per_tick(in->clock);
+	double ns_per_tick = mr_clock_ns_per_tick(in->clock), blocked = 0;
 	struct rusage ru;
 
 	st->threads = in->threads;
@@ -164,7 +151,12 @@ void mr_stats_fill(struct mr_stats *st, const struct mr_stats_input *in)
 			st->step[i].share = st->step[i].total_ms / 1e3 /
 					    (st->threads * st->seconds);
 	}
-	fill_verdict(st, in);
+	for (int t = 0; t < in->threads; t++)
+		blocked += (double)mr_counted(&in->thread[t].blocked);
+	blocked *= ns_per_tick / 1e9;
+	if (blocked > st->budget.fetch)
+		blocked = st->budget.fetch;
+	fill_verdict(st, in, blocked);
 }
 
 static void json_steps(struct mr_json *j, const struct mr_stats *st)

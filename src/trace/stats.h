@@ -23,7 +23,7 @@ struct mr_thread_stats {
 				       * waits included */
 	mr_counter fetch, wait_in, wait_out, steps; /* parts of busy */
 	mr_counter samples, bytes_read;
-	mr_counter reads, slow_reads; /* looked at, delayed by the storage */
+	mr_counter blocked; /* ticks asleep in reads: the storage's */
 	struct mr_step_count step[MR_MAX_STEPS]; /* 0 is the read */
 };
 
