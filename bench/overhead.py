@@ -47,6 +47,8 @@ def bare_files(env, path, size, threads):
 
 
 def millrace(env, source, size, count, threads):
+    fetched = []        # how, of each run: on warm data "direct" is expected
+
     def run(epochs):
         r = env.run(f"{source} | batch {batch_of(size)}", "--threads", threads,
                     "--epochs", epochs, "--order", "shuffle")
@@ -54,8 +56,11 @@ def millrace(env, source, size, count, threads):
                 r["bytes_out"] < r["samples"] * size:
             raise Failed(f"{r['samples']} samples, {r['bytes_out']} bytes "
                          f"instead of {epochs} x {count} of {size}")
+        fetched.append(r.get("fetch", "unknown"))
         return {"bytes": r["samples"] * size, "seconds": r["seconds"]}
-    return timed(env, run)
+    job = timed(env, run)
+    job.fetched = fetched
+    return job
 
 
 def rate(r):
@@ -171,6 +176,9 @@ def main(env, report):
         bytes_each = SIZES[name.split(", ")[1]]
         got = values.get(name, {})
         report.measure(name, "MB/s", got)
+        fetched = getattr(jobs[name], "fetched", [])
+        if set(fetched) - {"direct"}:
+            report.note(f"{name}: fetched by {', '.join(fetched)}")
         if got:
             report.top["measurements"][-1]["samples_per_s"] = (
                 report.top["measurements"][-1]["median"] * 1e6 / bytes_each)

@@ -60,8 +60,30 @@ static double clamp(double v, double lo, double hi)
 	return v < lo ? lo : v > hi ? hi : v;
 }
 
-/* The largest double that is no larger than INT64_MAX. */
-#define I64_TOP 9223372036854774784.0
+/* INT64_MAX is no double: the cast would be undefined at 2^63. */
+static int64_t to_i64(double v)
+{
+	if (v >= 0x1p63)
+		return INT64_MAX;
+	return (int64_t)clamp(v, (double)INT64_MIN, 0x1p63);
+}
+
+/* Through f32, but rounded to odd there, so that the one rounding that
+ * counts is the half's. */
+static uint16_t double_to_half(double v)
+{
+	float f = (float)v;
+	uint32_t bits;
+
+	if ((double)f == v || isnan(v))
+		return mr_float_to_half(f);
+	memcpy(&bits, &f, sizeof(bits));
+	if (fabs((double)f) > fabs(v))
+		bits--;
+	bits |= 1;
+	memcpy(&f, &bits, sizeof(f));
+	return mr_float_to_half(f);
+}
 
 #define LOOP(S, D, expr)                         \
 	do {                                     \
@@ -113,11 +135,10 @@ static double clamp(double v, double lo, double hi)
 		LOOP(S, int32_t, (int32_t)clamp(value, INT32_MIN, INT32_MAX)); \
 		break;                                                         \
 	case MR_I64:                                                           \
-		LOOP(S, int64_t,                                               \
-		     (int64_t)clamp(value, (double)INT64_MIN, I64_TOP));       \
+		LOOP(S, int64_t, to_i64(value));                               \
 		break;                                                         \
 	case MR_F16:                                                           \
-		LOOP(S, uint16_t, mr_float_to_half((float)(value)));           \
+		LOOP(S, uint16_t, double_to_half(value));                      \
 		break;                                                         \
 	case MR_F32:                                                           \
 		LOOP(S, float, (float)(value));                                \

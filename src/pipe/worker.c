@@ -25,8 +25,7 @@ enum {
 	REPLACE_TRIES = 32,
 	REPLACE_STREAM = 255, /* of random numbers, beside the steps' */
 	PATH = 4096,
-	WHOLE_NS =
-		4 * 1000 * 1000, /* ragged batches up to this are one claim */
+	WHOLE_NS = 4000 * 1000, /* ragged batches up to this are one claim */
 	/* Storage that delays each sample so much, in so many of the last 8
 	 * claims, is worth reading ahead. */
 	SLOW_NS = 50 * 1000,
@@ -125,30 +124,32 @@ static double cpu_ns(const struct rusage *u)
 }
 
 /*
- * How long the storage held up this claim: the time off the CPU, shared
- * between the times that the thread slept in a read and those that the
- * system took the CPU away. A wall clock alone would call a busy machine
- * slow storage.
+ * The time that a claim's work took by itself: what the thread had of the
+ * CPU, and what it slept in reads, which is the storage's doing. The rest of
+ * `ns` the system gave to others; a wall clock alone would take a busy
+ * machine for slow storage.
  */
-static void watch_storage(struct mr_worker *w, double ns, uint64_t samples)
+static double own_time(struct mr_worker *w, double ns, uint64_t samples)
 {
 	struct rusage now;
-	double off, slept, taken, blocked;
+	double cpu, off, slept, taken, blocked = 0;
 
-	w->slow = (uint8_t)(w->slow << 1);
-	if (!w->l->plan.source->locate || getrusage(RUSAGE_THREAD, &now) != 0)
-		return;
-	off = ns - (cpu_ns(&now) - cpu_ns(&w->before));
+	if (getrusage(RUSAGE_THREAD, &now) != 0)
+		return ns;
+	cpu = cpu_ns(&now) - cpu_ns(&w->before);
+	off = ns - cpu;
 	slept = (double)(now.ru_nvcsw - w->before.ru_nvcsw - w->sleeps);
 	taken = (double)(now.ru_nivcsw - w->before.ru_nivcsw);
 	w->before = now;
-	if (slept <= 0 || off <= 0)
-		return;
-	blocked = off * slept / (slept + taken);
+	if (slept > 0 && off > 0)
+		blocked = off * slept / (slept + taken);
 	mr_count(&w->stats->blocked, (uint64_t)(blocked / w->ns_per_tick));
-	w->slow |= blocked > SLOW_NS * (double)samples && blocked > ns / 4;
+	w->slow = (uint8_t)(w->slow << 1 |
+			    (blocked > SLOW_NS * (double)samples &&
+			     blocked > ns / 4));
 	if (w->l->fetch && __builtin_popcount(w->slow) >= SLOW_CLAIMS)
 		mr_fetch_poke(w->l->fetch);
+	return cpu + blocked < ns ? cpu + blocked : ns;
 }
 
 /* ---- memory for fields on their way ---- */
@@ -197,7 +198,7 @@ static void *run_reserve(struct mr_worker *w, struct mr_run *run, int r,
 		/* Room for the whole run, going by the rows seen so far. */
 		size_t mean = mr_counted(&w->l->row_mean[r]);
 
-		grown = need + (mean + mean / 8) * run->rows;
+		grown = need + (mean + mean / 4) * run->rows;
 		if (grown > w->l->sample_max)
 			grown = need;
 		if (mr_pool_get(&w->l->pool, grown, b, &w->err))
@@ -724,8 +725,7 @@ static void adapt(struct mr_worker *w, uint64_t ticks, uint64_t samples)
 	if (!samples || ticks <= waits)
 		return;
 	ns = (double)(ticks - waits) * w->ns_per_tick;
-	watch_storage(w, ns, samples);
-	ns /= (double)samples;
+	ns = own_time(w, ns, samples) / (double)samples;
 	w->sample_ns = w->sample_ns > 0 ? 0.75 * w->sample_ns + 0.25 * ns : ns;
 	w->stride = ns < CHEAP_NS ? STRIDE : 1;
 	w->chunk = ns * w->l->max_chunk < CLAIM_NS ? w->l->max_chunk :
