@@ -32,8 +32,8 @@ static void fetch(const struct reader *r, size_t i, char *to)
 		return;
 	}
 	for (size_t got = 0; got < r->sample;) {
-		ssize_t n =
-		    pread(r->fd, to + got, r->sample - got, (off_t)(at + got));
+		ssize_t n = pread(r->fd, to + got, r->sample - got,
+				  (off_t)(at + got));
 		if (n <= 0)
 			err(1, "sample %zu: short read", i);
 		got += (size_t)n;

@@ -29,8 +29,8 @@ static void fill(char *p, size_t n)
 
 static void write_file(int dir, const char *name, const char *data, size_t n)
 {
-	int fd =
-	    openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+			0644);
 
 	if (fd < 0 || write(fd, data, n) != (ssize_t)n || close(fd))
 		err(1, "%s", name);

@@ -95,7 +95,7 @@ static void lookup(const struct slowfs *fs, uint64_t unique, uint64_t dir,
 	if (dir != 1)
 		n -= (dir - 2) * fs->per_folder;
 	out.nodeid =
-	    is_dir(fs, dir) ? entry(fs, dir, n, want, sizeof(want)) : 0;
+		is_dir(fs, dir) ? entry(fs, dir, n, want, sizeof(want)) : 0;
 	if (!out.nodeid || strcmp(name, want) != 0) {
 		answer(fs, unique, -ENOENT, NULL, 0);
 		return;
@@ -170,7 +170,7 @@ static void start(const struct slowfs *fs, uint64_t unique,
 		.minor = 31,
 		.max_readahead = in->max_readahead,
 		.flags =
-		    FUSE_ASYNC_READ | FUSE_MAX_PAGES | FUSE_PARALLEL_DIROPS,
+			FUSE_ASYNC_READ | FUSE_MAX_PAGES | FUSE_PARALLEL_DIROPS,
 		.max_background = WORKERS,
 		.congestion_threshold = WORKERS,
 		.max_write = 4096,

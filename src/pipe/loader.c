@@ -21,7 +21,7 @@ enum {
 	RING_MAX = 1024,
 	CHUNK_MAX = 256,
 	SPIN = 200,	  /* looks at a slot before sleeping */
-	STOCK = 32 << 20, /* bytes of small batches that may be ready */
+	STOCK = 16 << 20, /* bytes of small batches that may be ready */
 };
 
 #define MEMORY_MAX ((uint64_t)4 << 30)

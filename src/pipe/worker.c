@@ -22,6 +22,7 @@ enum {
 	CLAIM_NS = 500 * 1000, /* a claim should cover about this much work */
 	CHEAP_NS = 20 * 1000,  /* samples below are timed one in STRIDE */
 	STRIDE = 8,
+	BRIEF_NS = 200 * 1000, /* batches below share wake-ups */
 	REPLACE_TRIES = 32,
 	REPLACE_STREAM = 255, /* of random numbers, beside the steps' */
 	PATH = 4096,
@@ -62,8 +63,9 @@ struct mr_worker {
 	uint64_t ticks[MR_MAX_STEPS];
 	long sleeps; /* of its own will, in the present claim */
 	struct rusage before;
-	uint8_t slow;	  /* a bit for each of the last claims */
-	double sample_ns; /* of late */
+	struct mr_slot *owed; /* its batch is ready, its consumer asleep */
+	uint8_t slow;	      /* a bit for each of the last claims */
+	double sample_ns;     /* of late */
 };
 
 /* ---- measuring ---- */
@@ -144,9 +146,9 @@ static double own_time(struct mr_worker *w, double ns, uint64_t samples)
 	if (slept > 0 && off > 0)
 		blocked = off * slept / (slept + taken);
 	mr_count(&w->stats->blocked, (uint64_t)(blocked / w->ns_per_tick));
-	w->slow = (uint8_t)(w->slow << 1 |
-			    (blocked > SLOW_NS * (double)samples &&
-			     blocked > ns / 4));
+	w->slow =
+		(uint8_t)(w->slow << 1 | (blocked > SLOW_NS * (double)samples &&
+					  blocked > ns / 4));
 	if (w->l->fetch && __builtin_popcount(w->slow) >= SLOW_CLAIMS)
 		mr_fetch_poke(w->l->fetch);
 	return cpu + blocked < ns ? cpu + blocked : ns;
@@ -561,6 +563,14 @@ static void do_row(struct mr_worker *w, struct row *r,
 
 /* ---- claims ---- */
 
+/* Wakes the consumer, if that was put off. */
+static void pay_wake(struct mr_worker *w)
+{
+	if (w->owed)
+		mr_futex_wake(&w->owed->state, 1);
+	w->owed = NULL;
+}
+
 /* Waits until batch s may be worked on; false when the loader stops. */
 static bool pass_gate(struct mr_worker *w, uint64_t s)
 {
@@ -569,6 +579,7 @@ static bool pass_gate(struct mr_worker *w, uint64_t s)
 
 	if (s < atomic_load_explicit(&l->limit, memory_order_acquire))
 		return !atomic_load_explicit(&l->stop, memory_order_relaxed);
+	pay_wake(w);
 	t0 = mr_clock_tick(&l->clock);
 	for (;;) {
 		unsigned seen = atomic_load(&l->gate);
@@ -610,15 +621,25 @@ static void learn_sizes(struct mr_loader *l, const struct mr_run *run)
 	}
 }
 
-/* Some rows of a batch are done; who does the last of all finishes it. */
-static void end_run(struct mr_loader *l, struct mr_slot *slot, uint32_t rows)
+/*
+ * Some rows of a batch are done; who does the last of all finishes it. A
+ * consumer that sleeps on it is woken, for batches that take next to no time
+ * only when the claim ends: one wake-up, which costs as much as some of them,
+ * then serves for several.
+ */
+static void end_run(struct mr_worker *w, struct mr_slot *slot, uint32_t rows)
 {
+	struct mr_loader *l = w->l;
+
 	if (atomic_fetch_sub(&slot->left, rows) != rows)
 		return;
 	if (atomic_load(&slot->batch))
 		mr_batch_finish(slot->batch, &l->pool);
-	if (atomic_exchange(&slot->state, MR_SLOT_READY) == MR_SLOT_AWAITED)
-		mr_futex_wake(&slot->state, 1);
+	if (atomic_exchange(&slot->state, MR_SLOT_READY) != MR_SLOT_AWAITED)
+		return;
+	w->owed = slot;
+	if (w->sample_ns * (double)l->rows > BRIEF_NS)
+		pay_wake(w);
 }
 
 static bool do_run(struct mr_worker *w, uint64_t s, uint32_t first,
@@ -631,7 +652,7 @@ static bool do_run(struct mr_worker *w, uint64_t s, uint32_t first,
 	bool ahead = false;
 
 	if (!r.b) { /* no memory: the consumer will say so */
-		end_run(l, slot, end - first);
+		end_run(w, slot, end - first);
 		return false;
 	}
 	r.run = begin_run(r.b, first, end - first);
@@ -645,6 +666,7 @@ static bool do_run(struct mr_worker *w, uint64_t s, uint32_t first,
 			ahead = mr_fetch_ahead(l->fetch, position);
 		}
 		if (ahead) {
+			pay_wake(w);
 			got = mr_fetch_get(l->fetch, position, &w->wait_in,
 					   &w->sleeps);
 			if (!got)
@@ -659,7 +681,7 @@ static bool do_run(struct mr_worker *w, uint64_t s, uint32_t first,
 	}
 	if (r.run)
 		learn_sizes(l, r.run);
-	end_run(l, slot, end - first);
+	end_run(w, slot, end - first);
 	return true;
 }
 
@@ -785,6 +807,7 @@ static void *worker_main(void *arg)
 		w->wait_in = w->wait_out = w->timed = 0;
 		w->sleeps = 0;
 		go = do_claim(w, p, n, &samples);
+		pay_wake(w);
 		w->claims++;
 		t1 = mr_clock_tick(&l->clock);
 		account(w, t1 - t0, samples);
