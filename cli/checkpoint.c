@@ -110,5 +110,5 @@ int cli_checkpoint_read(const char *path, struct mr_state *st, uint64_t *digest,
 	json_object_put(o);
 	return ok ? 0 :
 		    mr_err_set(err, MR_EDATA,
-			       "not a checkpoint, or a damaged one");
+			       "%s: not a checkpoint, or a damaged one", path);
 }

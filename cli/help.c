@@ -9,22 +9,20 @@ enum { WIDTH = 78, INDENT = 24 };
 /* Words of s from column `col` on, broken at WIDTH, indented. */
 static void wrap(FILE *out, const char *s, int col, int indent)
 {
+	bool gap = false; /* a blank is due before the next word */
+
 	while (*s) {
 		int n = (int)strcspn(s, " \n");
 
-		if (col + n > WIDTH && col > indent) {
+		if (col + gap + n > WIDTH && col > indent) {
 			fprintf(out, "\n%*s", indent, "");
 			col = indent;
+			gap = false;
 		}
-		fprintf(out, "%.*s", n, s);
-		col += n;
+		col += fprintf(out, "%s%.*s", gap ? " " : "", n, s);
 		s += n;
-		if (*s) {
-			if (col < WIDTH)
-				fputc(' ', out);
-			col++;
-			s++;
-		}
+		gap = *s != 0;
+		s += gap;
 	}
 	fputc('\n', out);
 }

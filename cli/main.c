@@ -71,6 +71,14 @@ static void member_name(char *to, size_t cap, const char *from, size_t n)
 	to[i] = 0;
 }
 
+/* And back, up to the value in on_error=VALUE. */
+static void with_dashes(char *s)
+{
+	for (; *s && *s != '='; s++)
+		if (*s == '_')
+			*s = '-';
+}
+
 static const char *any_option(size_t i, const void *data)
 {
 	const struct cli_command *c = data;
@@ -91,14 +99,12 @@ static int unknown_option(const struct cli_command *c, const char *arg,
 {
 	const char *near = mr_nearest(name, option_count(c), any_option, c);
 	char dashed[64];
-	size_t i;
 
 	if (!near)
 		return cli_usage("%s has no option %s; see millrace %s --help",
 				 c->name, arg, c->name);
-	for (i = 0; near[i] && i + 1 < sizeof(dashed); i++)
-		dashed[i] = near[i] == '_' ? '-' : near[i];
-	dashed[i] = 0;
+	snprintf(dashed, sizeof(dashed), "%s", near);
+	with_dashes(dashed);
 	return cli_usage("%s has no option %s; did you mean --%s?", c->name,
 			 arg, dashed);
 }
@@ -133,8 +139,10 @@ static int set_option(const struct parse *ps, int argc, char **argv, int i,
 		value = argv[i + 1];
 		*used = 2;
 	}
-	if (mr_param_set(p, to, value, ps->strings, &err))
+	if (mr_param_set(p, to, value, ps->strings, &err)) {
+		with_dashes(err.text);
 		return cli_usage("--%s", err.text);
+	}
 	return 0;
 }
 
@@ -144,6 +152,35 @@ static const struct {
 	{ "-o", "--out" },
 	{ "--plugin", "--plugins" },
 };
+
+/* The word with a shorthand written out, alone or before `=value`. */
+static char *written_out(char *arg, struct mr_arena *strings)
+{
+	for (size_t k = 0; k < MR_COUNT(shorthand); k++) {
+		size_t n = strlen(shorthand[k].given), all;
+		char *s;
+
+		if (strncmp(arg, shorthand[k].given, n) ||
+		    (arg[n] && arg[n] != '='))
+			continue;
+		all = strlen(shorthand[k].means) + strlen(arg + n) + 1;
+		s = mr_arena_take(strings, all);
+		if (!s)
+			return arg;
+		snprintf(s, all, "%s%s", shorthand[k].means, arg + n);
+		return s;
+	}
+	return arg;
+}
+
+/* A full disk or a closed pipe behind stdout is a failure too. */
+static int flushed(int code)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return code;
+	perror("millrace: standard output");
+	return EXIT_FAILED;
+}
 
 /* Options may stand before, between and after the arguments; -- ends them. */
 static int parse_options(const struct parse *ps, int argc, char **argv,
@@ -155,9 +192,8 @@ static int parse_options(const struct parse *ps, int argc, char **argv,
 	for (int i = 0; i < argc;) {
 		int used = 1, e;
 
-		for (size_t k = 0; k < MR_COUNT(shorthand) && !ended; k++)
-			if (!strcmp(argv[i], shorthand[k].given))
-				argv[i] = (char *)shorthand[k].means;
+		if (!ended)
+			argv[i] = written_out(argv[i], ps->strings);
 		if (ended || argv[i][0] != '-' || !argv[i][1]) {
 			argv[n++] = argv[i++];
 			continue;
@@ -169,7 +205,7 @@ static int parse_options(const struct parse *ps, int argc, char **argv,
 		}
 		if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
 			cli_help(ps->command, stdout);
-			exit(EXIT_DONE);
+			exit(flushed(EXIT_DONE));
 		}
 		if (argv[i][1] != '-')
 			return cli_usage("unknown option %s; see millrace %s "
@@ -208,12 +244,7 @@ static int run_command(const struct cli_command *c, int argc, char **argv)
 		code = c->run(&args, ps.options);
 	free(ps.options);
 	mr_arena_fini(&strings);
-	/* A full disk or a closed pipe behind stdout is a failure too. */
-	if (fflush(stdout) || ferror(stdout)) {
-		perror("millrace: standard output");
-		code = EXIT_FAILED;
-	}
-	return code;
+	return flushed(code);
 }
 
 static const char *command_name(size_t i, const void *data)
@@ -241,11 +272,11 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help")) {
 		cli_help_all(stdout);
-		return EXIT_DONE;
+		return flushed(EXIT_DONE);
 	}
 	if (!strcmp(argv[1], "--version")) {
 		printf("millrace %s\n", mr_version());
-		return EXIT_DONE;
+		return flushed(EXIT_DONE);
 	}
 	for (size_t i = 0; cli_commands[i]; i++)
 		if (!strcmp(cli_commands[i]->name, argv[1]))

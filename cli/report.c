@@ -128,7 +128,7 @@ static void print_json(const struct mr_loader *l, const struct mr_stats *st,
 	free(stats);
 }
 
-void cli_report(const struct mr_loader *l, const uint64_t *digest, bool json,
+void cli_report(struct mr_loader *l, const uint64_t *digest, bool json,
 		bool stopped)
 {
 	struct mr_stats st;

@@ -6,7 +6,7 @@
 #include "millrace/millrace.h"
 
 /* digest: NULL when not asked for. stopped: it was ended early. */
-void cli_report(const struct mr_loader *l, const uint64_t *digest, bool json,
+void cli_report(struct mr_loader *l, const uint64_t *digest, bool json,
 		bool stopped);
 
 #endif

@@ -118,8 +118,9 @@ static int resume(struct job *j, struct mr_err *err)
 	if (!*j->o->resume)
 		return 0;
 	e = cli_checkpoint_read(j->o->resume, &st, &j->digest, err);
-	if (!e)
-		e = mr_loader_seek(j->l, &st, err);
+	if (e)
+		return e;
+	e = mr_loader_seek(j->l, &st, err);
 	if (e)
 		mr_err_prefix(err, "%s: ", j->o->resume);
 	return e;
@@ -135,6 +136,21 @@ static int checkpoint(const struct job *j, struct mr_err *err)
 	return cli_checkpoint_write(j->o->checkpoint, &st, j->digest, err);
 }
 
+/* A cell of a tab-separated file: names may hold anything but a zero. */
+static void add_cell(struct mr_str *s, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '\t')
+			mr_str_add(s, "\\t");
+		else if (*text == '\n')
+			mr_str_add(s, "\\n");
+		else if (*text == '\\')
+			mr_str_add(s, "\\\\");
+		else
+			mr_str_addn(s, text, 1);
+	}
+}
+
 static int quarantine(const struct job *j, struct mr_err *err)
 {
 	struct mr_str s = { 0 };
@@ -144,12 +160,15 @@ static int quarantine(const struct job *j, struct mr_err *err)
 	if (!*j->o->quarantine)
 		return 0;
 	mr_str_add(&s, "epoch\tindex\tkey\toffset\tstep\treason\n");
-	for (size_t i = 0; mr_loader_bad(j->l, i, &bad); i++)
-		mr_str_addf(&s, "%llu\t%llu\t%s\t%llu\t%s\t%s\n",
-			    (unsigned long long)bad.epoch,
-			    (unsigned long long)bad.index, bad.key,
-			    (unsigned long long)bad.offset, bad.step,
-			    bad.reason);
+	for (size_t i = 0; mr_loader_bad(j->l, i, &bad); i++) {
+		mr_str_addf(&s, "%llu\t%llu\t", (unsigned long long)bad.epoch,
+			    (unsigned long long)bad.index);
+		add_cell(&s, bad.key);
+		mr_str_addf(&s, "\t%llu\t%s\t", (unsigned long long)bad.offset,
+			    bad.step);
+		add_cell(&s, bad.reason);
+		mr_str_add(&s, "\n");
+	}
 	if (s.failed)
 		e = mr_err_set(err, MR_ENOMEM, "out of memory");
 	else

@@ -242,8 +242,8 @@ struct mr_stats {
 	} verdict;
 };
 
-/* A snapshot; may be taken while the loader runs. */
-void mr_loader_stats(const struct mr_loader *l, struct mr_stats *st);
+/* A snapshot. Any thread may take it, also while another is in next(). */
+void mr_loader_stats(struct mr_loader *l, struct mr_stats *st);
 /* The same as one JSON object (keys as in `millrace run --json`), to be
  * freed by the caller; NULL when out of memory. */
 char *mr_stats_json(const struct mr_stats *st);

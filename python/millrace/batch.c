@@ -9,7 +9,8 @@
 #include <string.h>
 
 struct batch {
-	PyObject_HEAD struct mr_batch *b;
+	PyObject ob_base;
+	struct mr_batch *b;
 };
 
 typedef PyObject *(*convert)(struct mrpy *, struct mr_batch *,
@@ -74,7 +75,7 @@ static struct mrpy_view row(const struct mr_field *f, uint64_t i)
 		v.shape[k] = all.shape[k + 1];
 		if (f->shapes && k < f->sample_ndim)
 			v.shape[k] =
-			    (Py_ssize_t)f->shapes[i * f->sample_ndim + k];
+				(Py_ssize_t)f->shapes[i * f->sample_ndim + k];
 	}
 	return v;
 }
@@ -85,7 +86,7 @@ static struct mrpy_view ragged(const struct mr_field *f, uint64_t i)
 			       .ndim = f->shapes ? f->sample_ndim : 1 };
 
 	v.data =
-	    (char *)f->tensor.data + f->offsets[i] * mrpy_kind_size(v.kind);
+		(char *)f->tensor.data + f->offsets[i] * mrpy_kind_size(v.kind);
 	v.shape[0] = (Py_ssize_t)(f->offsets[i + 1] - f->offsets[i]);
 	for (int k = 0; f->shapes && k < v.ndim; k++)
 		v.shape[k] = (Py_ssize_t)f->shapes[i * f->sample_ndim + k];
@@ -373,10 +374,10 @@ static PyObject *batch_repr(PyObject *self)
 
 	if (fields)
 		out = PyUnicode_FromFormat(
-		    "<millrace.Batch %llu of epoch %llu, %llu samples: %R>",
-		    (unsigned long long)mr_batch_number(b),
-		    (unsigned long long)mr_batch_epoch(b),
-		    (unsigned long long)mr_batch_count(b), fields);
+			"<millrace.Batch %llu of epoch %llu, %llu samples: %R>",
+			(unsigned long long)mr_batch_number(b),
+			(unsigned long long)mr_batch_epoch(b),
+			(unsigned long long)mr_batch_count(b), fields);
 	Py_XDECREF(fields);
 	return out;
 }
@@ -450,6 +451,6 @@ int mrpy_batch_type(PyObject *module, struct mrpy *m)
 	};
 
 	m->batch_type =
-	    (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+		(PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
 	return m->batch_type ? PyModule_AddType(module, m->batch_type) : -1;
 }

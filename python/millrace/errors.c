@@ -80,8 +80,8 @@ int mrpy_exceptions_add(PyObject *module, struct mrpy *m)
 
 		if (bases)
 			m->exception[i] = PyErr_NewExceptionWithDoc(
-			    classes[i].name, classes[i].doc, bases,
-			    i == MRPY_ERROR ? members : NULL);
+				classes[i].name, classes[i].doc, bases,
+				i == MRPY_ERROR ? members : NULL);
 		Py_XDECREF(bases);
 		if (!m->exception[i] ||
 		    PyModule_AddObjectRef(module,
@@ -96,11 +96,11 @@ int mrpy_exceptions_add(PyObject *module, struct mrpy *m)
 PyObject *mrpy_raise(struct mrpy *m, const struct mr_err *err)
 {
 	PyObject *cls = err->code == MR_ENOMEM ?
-			    PyExc_MemoryError :
-			    m->exception[class_of(err->code)];
+				PyExc_MemoryError :
+				m->exception[class_of(err->code)];
 	/* For people: bytes that are no text are shown, not smuggled. */
 	PyObject *text = PyUnicode_DecodeUTF8(
-	    err->text, (Py_ssize_t)strlen(err->text), "backslashreplace");
+		err->text, (Py_ssize_t)strlen(err->text), "backslashreplace");
 	PyObject *code = PyLong_FromLong(err->code);
 	PyObject *e = NULL;
 

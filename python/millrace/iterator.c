@@ -5,13 +5,15 @@
 enum { SLICE_MS = 100 }; /* how long Ctrl-C may have to wait */
 
 struct iterator {
-	PyObject_HEAD struct mrpy_loader *loader; /* NULL: the epoch is over */
+	PyObject ob_base;
+	struct mrpy_loader *loader; /* NULL: the epoch is over */
 };
 
 /* As mr_loader_wait() without a limit; MR_AGAIN: there is an exception. */
 static int take(struct mrpy_loader *lo, struct mr_batch **b, struct mr_err *err)
 {
 	struct mr_loader *l = mrpy_loader_own(lo);
+	PyThreadState *gil;
 	int rc;
 
 	if (!l)
@@ -21,8 +23,10 @@ static int take(struct mrpy_loader *lo, struct mr_batch **b, struct mr_err *err)
 	rc = lo->running ? mr_loader_wait(l, b, 0, err) : MR_AGAIN;
 	while (rc == MR_AGAIN) {
 		lo->busy = MRPY_WAITING;
-		Py_BEGIN_ALLOW_THREADS rc = mr_loader_wait(l, b, SLICE_MS, err);
-		Py_END_ALLOW_THREADS lo->busy = MRPY_IDLE;
+		gil = PyEval_SaveThread();
+		rc = mr_loader_wait(l, b, SLICE_MS, err);
+		PyEval_RestoreThread(gil);
+		lo->busy = MRPY_IDLE;
 		if (rc != MR_AGAIN)
 			break;
 		if (PyErr_CheckSignals())
@@ -38,23 +42,29 @@ static PyObject *iterator_next(PyObject *self)
 {
 	struct iterator *it = (struct iterator *)self;
 	struct mrpy_loader *lo = it->loader;
+	PyObject *hold, *out = NULL;
 	struct mr_batch *b;
 	struct mr_err err;
 
 	if (!lo)
 		return NULL;
+	/* A signal handler may end this iterator while we wait. */
+	hold = Py_NewRef((PyObject *)lo);
 	switch (take(lo, &b, &err)) {
 	case MR_OK:
 		lo->running = true;
-		return mrpy_batch_new(lo->m, b);
+		out = mrpy_batch_new(lo->m, b);
+		break;
 	case MR_END:
 		Py_CLEAR(it->loader);
-		return NULL;
+		break;
 	case MR_AGAIN:
-		return NULL;
+		break;
 	default:
-		return mrpy_raise(lo->m, &err);
+		mrpy_raise(lo->m, &err);
 	}
+	Py_DECREF(hold);
+	return out;
 }
 
 PyObject *mrpy_iterator_new(PyObject *self)
@@ -116,6 +126,6 @@ int mrpy_iterator_type(PyObject *module, struct mrpy *m)
 	};
 
 	m->iterator_type =
-	    (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+		(PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
 	return m->iterator_type ? 0 : -1;
 }

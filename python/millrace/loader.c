@@ -62,6 +62,7 @@ static int loader_init(PyObject *self, PyObject *args, PyObject *kw)
 	struct mr_loader *l;
 	struct mr_err err;
 	PyObject *pipeline = NULL;
+	PyThreadState *gil;
 	const char *text;
 	int rc;
 
@@ -79,8 +80,10 @@ static int loader_init(PyObject *self, PyObject *args, PyObject *kw)
 	}
 	lo->pipeline = pipeline;
 	text = PyBytes_AsString(pipeline);
-	Py_BEGIN_ALLOW_THREADS rc = mr_loader_open_with(&l, text, &o.opt, &err);
-	Py_END_ALLOW_THREADS mrpy_options_fini(&o);
+	gil = PyEval_SaveThread();
+	rc = mr_loader_open_with(&l, text, &o.opt, &err);
+	PyEval_RestoreThread(gil);
+	mrpy_options_fini(&o);
 	if (rc) {
 		mrpy_raise(lo->m, &err);
 		return -1;
@@ -93,19 +96,21 @@ static int loader_init(PyObject *self, PyObject *args, PyObject *kw)
 static void shut(struct mrpy_loader *lo)
 {
 	struct mr_loader *l = lo->l;
+	PyThreadState *gil;
 
 	if (!l)
 		return;
 	lo->l = NULL;
-	Py_BEGIN_ALLOW_THREADS mr_loader_close(l);
-	Py_END_ALLOW_THREADS
+	gil = PyEval_SaveThread();
+	mr_loader_close(l);
+	PyEval_RestoreThread(gil);
 }
 
 static void loader_dealloc(PyObject *self)
 {
 	PyTypeObject *type = Py_TYPE(self);
 	freefunc release =
-	    __extension__(freefunc) PyType_GetSlot(type, Py_tp_free);
+		__extension__(freefunc) PyType_GetSlot(type, Py_tp_free);
 	PyObject *type_, *value, *trace;
 
 	PyErr_Fetch(&type_, &value, &trace);
@@ -270,12 +275,13 @@ static PyObject *loader_repr(PyObject *self)
 		return NULL;
 	if (lo->l)
 		out = PyUnicode_FromFormat(
-		    "<millrace.Loader %R: %llu samples in %llu batches>", text,
-		    (unsigned long long)mr_loader_epoch_samples(lo->l),
-		    (unsigned long long)mr_loader_epoch_batches(lo->l));
+			"<millrace.Loader %R: %llu samples in %llu batches>",
+			text,
+			(unsigned long long)mr_loader_epoch_samples(lo->l),
+			(unsigned long long)mr_loader_epoch_batches(lo->l));
 	else
-		out =
-		    PyUnicode_FromFormat("<millrace.Loader %R: closed>", text);
+		out = PyUnicode_FromFormat("<millrace.Loader %R: closed>",
+					   text);
 	Py_DECREF(text);
 	return out;
 }
@@ -330,12 +336,12 @@ static PyObject *make_doc(void)
 
 	if (signature && help)
 		out = PyUnicode_FromFormat(
-		    "Loader(pipeline, *, %U)\n--\n\n"
-		    "Run a pipeline: iterate for the batches of one "
-		    "epoch; the next loop gives\nthe next epoch, or what "
-		    "is left of one that a loop broke out of.\n\n"
-		    "Options; None is the default.\n%U",
-		    signature, help);
+			"Loader(pipeline, *, %U)\n--\n\n"
+			"Run a pipeline: iterate for the batches of one "
+			"epoch; the next loop gives\nthe next epoch, or what "
+			"is left of one that a loop broke out of.\n\n"
+			"Options; None is the default.\n%U",
+			signature, help);
 	Py_XDECREF(signature);
 	Py_XDECREF(help);
 	return out;
@@ -360,7 +366,7 @@ static int add_loader(PyObject *module, struct mrpy *m, const char *doc)
 	};
 
 	m->loader_type =
-	    (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+		(PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
 	return m->loader_type ? PyModule_AddType(module, m->loader_type) : -1;
 }
 

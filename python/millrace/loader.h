@@ -15,7 +15,8 @@
 #include "core.h"
 
 struct mrpy_loader {
-	PyObject_HEAD struct mrpy *m;
+	PyObject ob_base;
+	struct mrpy *m;
 	struct mr_loader *l; /* NULL: closed */
 	PyObject *pipeline;  /* bytes; NULL: never opened */
 	pid_t pid;	     /* who opened it */

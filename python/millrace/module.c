@@ -65,6 +65,7 @@ static PyObject *explain(PyObject *module, PyObject *args, PyObject *kw)
 	PyObject *pipeline = NULL, *out;
 	struct mrpy_options o;
 	struct mr_err err;
+	PyThreadState *gil;
 	const char *text;
 	char *plan = NULL;
 	int rc;
@@ -74,9 +75,10 @@ static PyObject *explain(PyObject *module, PyObject *args, PyObject *kw)
 		return NULL;
 	}
 	text = PyBytes_AsString(pipeline);
-	Py_BEGIN_ALLOW_THREADS rc =
-	    mr_explain(text, &o.opt, o.json, &plan, &err);
-	Py_END_ALLOW_THREADS mrpy_options_fini(&o);
+	gil = PyEval_SaveThread();
+	rc = mr_explain(text, &o.opt, o.json, &plan, &err);
+	PyEval_RestoreThread(gil);
+	mrpy_options_fini(&o);
 	Py_DECREF(pipeline);
 	if (rc)
 		return mrpy_raise(m, &err);
@@ -124,20 +126,20 @@ static int module_exec(PyObject *module)
 }
 
 /* Calls visit on everything the module owns. */
-#define EACH(visit)                                                            \
-	do {                                                                   \
-		visit(m->loader_type);                                         \
-		visit(m->iterator_type);                                       \
-		visit(m->batch_type);                                          \
-		visit(m->tensor_type);                                         \
-		visit(m->keys_view);                                           \
-		visit(m->values_view);                                         \
-		visit(m->items_view);                                          \
-		visit(m->asarray);                                             \
-		visit(m->from_dlpack);                                         \
-		visit(m->json_loads);                                          \
-		for (int i = 0; i < MRPY_EXCEPTIONS; i++)                      \
-			visit(m->exception[i]);                                \
+#define EACH(visit)                                       \
+	do {                                              \
+		visit(m->loader_type);                    \
+		visit(m->iterator_type);                  \
+		visit(m->batch_type);                     \
+		visit(m->tensor_type);                    \
+		visit(m->keys_view);                      \
+		visit(m->values_view);                    \
+		visit(m->items_view);                     \
+		visit(m->asarray);                        \
+		visit(m->from_dlpack);                    \
+		visit(m->json_loads);                     \
+		for (int i = 0; i < MRPY_EXCEPTIONS; i++) \
+			visit(m->exception[i]);           \
 	} while (0)
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg)

@@ -72,7 +72,7 @@ static PyObject *words_text(const char *const *words)
 		const char *sep = !i ? "" : words[i + 1] ? ", " : " or ";
 
 		PyUnicode_AppendAndDel(
-		    &out, PyUnicode_FromFormat("%s\"%s\"", sep, words[i]));
+			&out, PyUnicode_FromFormat("%s\"%s\"", sep, words[i]));
 	}
 	return out;
 }
@@ -98,10 +98,11 @@ static PyObject *want(const struct mr_param *p)
 		return PyUnicode_FromString("True or False");
 	case MR_P_SIZE:
 		return PyUnicode_FromFormat(
-		    "a number or a size such as \"512M\" or \"8G\"%s", range);
+			"a number or a size such as \"512M\" or \"8G\"%s",
+			range);
 	case MR_P_TIME:
 		return PyUnicode_FromString(
-		    "seconds, or a time such as \"10ms\" or \"5m\"");
+			"seconds, or a time such as \"10ms\" or \"5m\"");
 	case MR_P_TEXT:
 		return PyUnicode_FromString("text, or a list of texts");
 	default:
@@ -171,7 +172,7 @@ static PyObject *default_text(const struct mr_param *p)
 {
 	if (p->type == MR_P_BOOL)
 		return PyUnicode_FromString(
-		    p->def && !strcmp(p->def, "yes") ? "True" : "False");
+			p->def && !strcmp(p->def, "yes") ? "True" : "False");
 	if (!p->def || !*p->def)
 		return PyUnicode_FromString("None");
 	if (p->type != MR_P_TEXT && p->type != MR_P_ENUM && is_number(p->def))
@@ -192,7 +193,7 @@ PyObject *mrpy_options_signature(void)
 			break;
 		}
 		PyUnicode_AppendAndDel(
-		    &out, PyUnicode_FromFormat("%s=%U, ", p->name, def));
+			&out, PyUnicode_FromFormat("%s=%U, ", p->name, def));
 		Py_DECREF(def);
 	}
 	if (out)
@@ -213,12 +214,12 @@ PyObject *mrpy_options_help(void)
 			break;
 		}
 		PyUnicode_AppendAndDel(
-		    &out, PyUnicode_FromFormat("  %s: %s\n      %U\n", p->name,
-					       p->help, w));
+			&out, PyUnicode_FromFormat("  %s: %s\n      %U\n",
+						   p->name, p->help, w));
 		Py_DECREF(w);
 	}
 	if (out)
 		PyUnicode_AppendAndDel(
-		    &out, PyUnicode_FromFormat("  rank: %s\n", rank_help));
+			&out, PyUnicode_FromFormat("  rank: %s\n", rank_help));
 	return out;
 }

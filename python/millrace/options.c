@@ -180,8 +180,8 @@ static PyObject *bytes_of(PyObject *text, const char *what)
 	if (!s)
 		return NULL;
 	if (PyUnicode_Check(s))
-		bytes =
-		    PyUnicode_AsEncodedString(s, "utf-8", "surrogateescape");
+		bytes = PyUnicode_AsEncodedString(s, "utf-8",
+						  "surrogateescape");
 	else
 		bytes = Py_NewRef(s);
 	Py_DECREF(s);
@@ -220,8 +220,8 @@ static int set_text(const struct mr_param *p, void *to, PyObject *value,
 		    PyObject *keep)
 {
 	PyObject *bytes = PyList_Check(value) || PyTuple_Check(value) ?
-			      join(p, value) :
-			      bytes_of(value, p->name);
+				  join(p, value) :
+				  bytes_of(value, p->name);
 	const char *text;
 	int rc;
 

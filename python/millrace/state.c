@@ -34,10 +34,10 @@ PyObject *mrpy_state_dict(PyObject *self, PyObject *unused)
 	out = PyDict_New();
 	for (int i = 0; out && i < STATE_MEMBERS; i++) {
 		const void *p = (const char *)&st + state_members[i].offset;
-		PyObject *n =
-		    state_members[i].is_signed ?
-			PyLong_FromLongLong(*(const int64_t *)p) :
-			PyLong_FromUnsignedLongLong(*(const uint64_t *)p);
+		PyObject *n = state_members[i].is_signed ?
+				      PyLong_FromLongLong(*(const int64_t *)p) :
+				      PyLong_FromUnsignedLongLong(
+					      *(const uint64_t *)p);
 
 		if (!n || PyDict_SetItemString(out, state_members[i].name, n))
 			Py_CLEAR(out);
@@ -77,6 +77,7 @@ static int state_member(PyObject *state, int i, struct mr_state *st)
 PyObject *mrpy_load_state_dict(PyObject *self, PyObject *state)
 {
 	struct mrpy_loader *lo = (struct mrpy_loader *)self;
+	PyThreadState *gil;
 	struct mr_loader *l;
 	struct mr_state st;
 	struct mr_err err;
@@ -96,8 +97,10 @@ PyObject *mrpy_load_state_dict(PyObject *self, PyObject *state)
 	if (!l)
 		return NULL;
 	lo->busy = MRPY_SEEKING;
-	Py_BEGIN_ALLOW_THREADS rc = mr_loader_seek(l, &st, &err);
-	Py_END_ALLOW_THREADS lo->busy = MRPY_IDLE;
+	gil = PyEval_SaveThread();
+	rc = mr_loader_seek(l, &st, &err);
+	PyEval_RestoreThread(gil);
+	lo->busy = MRPY_IDLE;
 	lo->running = false;
 	if (rc)
 		return mrpy_raise(lo->m, &err);

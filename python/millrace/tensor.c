@@ -10,7 +10,8 @@
 #include "dlpack.h"
 
 struct tensor {
-	PyObject_HEAD struct mr_batch *batch;
+	PyObject ob_base;
+	struct mr_batch *batch;
 	struct mrpy_view v;
 };
 
@@ -376,6 +377,6 @@ int mrpy_tensor_type(PyObject *module, struct mrpy *m)
 	};
 
 	m->tensor_type =
-	    (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+		(PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
 	return m->tensor_type ? PyModule_AddType(module, m->tensor_type) : -1;
 }

@@ -338,6 +338,9 @@ void mr_batch_release(struct mr_batch *b)
 	if (!b || atomic_fetch_sub(&b->refs, 1) > 1)
 		return;
 	l = b->loader;
+	/* After a fork a lock may be held by a thread that is not there. */
+	if (l->pid != getpid())
+		return;
 	used = atomic_load(&l->budget.used);
 	if (used + mr_batch_memory(b) <= l->budget.max) {
 		for (int i = 0; i < l->plan.outs; i++)
@@ -396,6 +399,7 @@ static void wake_workers(struct mr_loader *l)
 
 static int start(struct mr_loader *l, struct mr_err *err)
 {
+	struct mr_fetch *fetch = NULL;
 	int e = 0;
 
 	atomic_store(&l->next, l->head * l->rows);
@@ -404,10 +408,13 @@ static int start(struct mr_loader *l, struct mr_err *err)
 	for (uint64_t s = l->head; s < l->head + l->ring; s++)
 		arm(l, s);
 	if (l->plan.source->locate && l->opt.fetch != MR_FETCH_DIRECT)
-		e = mr_fetch_new(&l->fetch, l, l->opt.fetch, err);
+		e = mr_fetch_new(&fetch, l, l->opt.fetch, err);
+	pthread_mutex_lock(&l->lock);
+	l->fetch = fetch;
+	pthread_mutex_unlock(&l->lock);
 	publish_limit(l);
-	if (!l->start_ns)
-		l->start_ns = mr_clock_ns();
+	if (!mr_counted(&l->start_ns))
+		mr_count(&l->start_ns, mr_clock_ns());
 	if (!e)
 		e = mr_workers_start(l, err);
 	l->started = true;
@@ -417,11 +424,16 @@ static int start(struct mr_loader *l, struct mr_err *err)
 /* Stops the threads; batches in the ring go back. */
 static void halt(struct mr_loader *l)
 {
+	struct mr_fetch *fetch;
+
 	if (!l->started)
 		return;
 	mr_workers_stop(l);
-	mr_fetch_free(l->fetch);
+	pthread_mutex_lock(&l->lock);
+	fetch = l->fetch;
 	l->fetch = NULL;
+	pthread_mutex_unlock(&l->lock);
+	mr_fetch_free(fetch);
 	for (unsigned i = 0; i < l->ring; i++) {
 		mr_batch_free(atomic_load(&l->slot[i].batch));
 		atomic_store(&l->slot[i].batch, NULL);
@@ -438,12 +450,9 @@ void mr_loader_close(struct mr_loader *l)
 	if (l->pid != getpid())
 		return;
 	halt(l);
-	while (l->bad_first) {
-		struct mr_bad_row *r = l->bad_first;
-
-		l->bad_first = r->next;
-		free(r);
-	}
+	for (size_t i = 0; i < l->bads; i++)
+		free(l->bad[i]);
+	free(l->bad);
 	free(l->slot);
 	free(l->stats);
 	l->slot = NULL;
@@ -453,10 +462,13 @@ void mr_loader_close(struct mr_loader *l)
 
 /* ---- the consumer's side ---- */
 
-/* The bad rows of a batch, in the order of rows, join the loader's list. */
-static void collect_bad(struct mr_loader *l, struct mr_batch *b)
+/* The bad rows of a batch, in the order of rows, join the loader's list.
+ * Returns the first of them that was kept, or NULL. */
+static const struct mr_bad_row *collect_bad(struct mr_loader *l,
+					    struct mr_batch *b)
 {
 	struct mr_bad_row *r = atomic_exchange(&b->bad, NULL), *sorted = NULL;
+	size_t before = l->bads;
 
 	while (r) {
 		struct mr_bad_row *next = r->next, **at = &sorted;
@@ -470,19 +482,14 @@ static void collect_bad(struct mr_loader *l, struct mr_batch *b)
 	while (sorted) {
 		r = sorted;
 		sorted = r->next;
-		l->bad_samples++;
-		if (l->bad_kept == BAD_KEPT) {
+		mr_count(&l->bad_samples, 1);
+		if (mr_grow(&l->bad, &l->bad_cap, l->bads + 1, sizeof(*l->bad),
+			    BAD_KEPT, NULL))
 			free(r);
-			continue;
-		}
-		r->next = NULL;
-		if (l->bad_last)
-			l->bad_last->next = r;
 		else
-			l->bad_first = r;
-		l->bad_last = r;
-		l->bad_kept++;
+			l->bad[l->bads++] = r;
 	}
+	return l->bads > before ? l->bad[before] : NULL;
 }
 
 /* "key: step: reason", each said once. */
@@ -537,7 +544,7 @@ static bool await(struct mr_loader *l, struct mr_slot *slot, int timeout_ms)
 		mr_futex_wait(&slot->state, MR_SLOT_AWAITED,
 			      timeout_ms < 0 ? -1 : (int64_t)(deadline - now));
 	}
-	l->wait_ns += mr_clock_ns() - t0;
+	mr_count(&l->wait_ns, mr_clock_ns() - t0);
 	return ready;
 }
 
@@ -563,6 +570,7 @@ static int take_head(struct mr_loader *l, struct mr_batch **out,
 	atomic_fetch_add(&l->refs, 1);
 	arm(l, l->head + l->ring);
 	l->head++;
+	mr_count(&l->done, 1);
 	publish_limit(l);
 	if (++l->since_wake > l->ring / 2)
 		wake_workers(l);
@@ -572,23 +580,22 @@ static int take_head(struct mr_loader *l, struct mr_batch **out,
 
 static int deliver(struct mr_loader *l, struct mr_batch *b, struct mr_err *err)
 {
-	struct mr_bad_row *first = l->bad_last;
+	const struct mr_bad_row *first;
 	uint64_t now = mr_clock_ns();
 
 	if (b->failed.code)
 		return fail(l, &b->failed, err);
-	collect_bad(l, b);
-	first = first ? first->next : l->bad_first;
+	first = collect_bad(l, b);
 	if (l->opt.on_error == MR_ON_ERROR_STOP && first)
 		return fail_sample(l, first, err);
 	if (b->count == 0)
 		return MR_AGAIN;
-	if (!l->first_ns)
-		l->first_ns = now;
-	l->end_ns = now;
-	l->batches++;
-	l->samples += b->count;
-	l->bytes_out += mr_batch_payload(b);
+	if (!mr_counted(&l->first_ns))
+		mr_count(&l->first_ns, now);
+	mr_count(&l->end_ns, now - mr_counted(&l->end_ns));
+	mr_count(&l->batches, 1);
+	mr_count(&l->samples, b->count);
+	mr_count(&l->bytes_out, mr_batch_payload(b));
 	return 0;
 }
 
@@ -693,6 +700,7 @@ int mr_loader_seek(struct mr_loader *l, const struct mr_state *st,
 	halt(l);
 	l->opt.seed = l->order.seed = st->seed;
 	l->head = st->epoch * l->epoch_batches + st->batch;
+	mr_count(&l->done, l->head - mr_counted(&l->done));
 	l->ended = st->epoch;
 	l->failed.code = 0;
 	return 0;
@@ -722,44 +730,43 @@ const char *mr_loader_class(const struct mr_loader *l, uint64_t label)
 
 bool mr_loader_bad(const struct mr_loader *l, size_t i, struct mr_bad *bad)
 {
-	const struct mr_bad_row *r = l->bad_first;
-
-	while (r && i--)
-		r = r->next;
-	if (r)
-		*bad = r->bad;
-	return r != NULL;
+	if (i >= l->bads)
+		return false;
+	*bad = l->bad[i]->bad;
+	return true;
 }
 
-void mr_loader_stats(const struct mr_loader *l, struct mr_stats *st)
+void mr_loader_stats(struct mr_loader *l, struct mr_stats *st)
 {
-	uint64_t now = mr_clock_ns();
+	uint64_t now = mr_clock_ns(), start = mr_counted(&l->start_ns);
+	uint64_t end = mr_counted(&l->end_ns), first = mr_counted(&l->first_ns);
 	struct mr_stats_input in = {
 		.thread = l->stats,
 		.threads = l->threads,
 		.clock = &l->clock,
-		.start_ns = l->start_ns ? l->start_ns : now,
-		.end_ns = l->start_ns ? l->end_ns ? l->end_ns : now : now,
+		.start_ns = start ? start : now,
+		.end_ns = start && end ? end : now,
 		.steps = l->pipeline->n - (l->plan.batched ? 1 : 0),
-		.consumer_ns = l->wait_ns,
-		.shallow =
-			l->ring < l->wanted_ring || depth(l) < l->wanted_ring,
+		.consumer_ns = mr_counted(&l->wait_ns),
+		.shallow = depth(l) < l->wanted_ring,
 	};
 
 	in.name[0] = "read";
 	for (int i = 1; i < in.steps; i++)
 		in.name[i] = l->pipeline->stage[i].name;
 	*st = (struct mr_stats){
-		.samples = l->samples,
-		.batches = l->batches,
-		.epochs = l->head / l->epoch_batches,
-		.bytes_out = l->bytes_out,
-		.bad_samples = l->bad_samples,
+		.samples = mr_counted(&l->samples),
+		.batches = mr_counted(&l->batches),
+		.epochs = mr_counted(&l->done) / l->epoch_batches,
+		.bytes_out = mr_counted(&l->bytes_out),
+		.bad_samples = mr_counted(&l->bad_samples),
 		.memory_peak = atomic_load(&l->budget.peak),
 	};
+	pthread_mutex_lock(&l->lock);
 	st->fetch = mr_fetch_way(l->fetch, &st->fetch_depth);
-	if (l->first_ns)
-		st->first_batch_ms = (double)(l->first_ns - l->open_ns) / 1e6;
+	pthread_mutex_unlock(&l->lock);
+	if (first)
+		st->first_batch_ms = (double)(first - l->open_ns) / 1e6;
 	mr_stats_fill(st, &in);
 }
 

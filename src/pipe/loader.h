@@ -69,10 +69,13 @@ struct mr_loader {
 	uint64_t ended;		    /* epochs whose end was told */
 	unsigned since_wake;
 	struct mr_err failed;
-	uint64_t samples, batches, bytes_out, bad_samples;
-	uint64_t open_ns, start_ns, end_ns, first_ns, wait_ns;
-	struct mr_bad_row *bad_first, *bad_last;
-	size_t bad_kept;
+	uint64_t open_ns;
+	struct mr_bad_row **bad; /* in the order of delivery */
+	size_t bads, bad_cap;
+	/* Read by whoever asks for the stats. */
+	mr_counter done; /* equals head */
+	mr_counter samples, batches, bytes_out, bad_samples;
+	mr_counter start_ns, end_ns, first_ns, wait_ns;
 
 	/* threads */
 	int threads;

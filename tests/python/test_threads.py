@@ -186,19 +186,22 @@ def test_memory_is_stable_over_thousands_of_batches():
             batch["data"], batch.indices, batch.sample_keys, batch.items()
             batch.samples("data"), repr(batch), batch.get("none")
             batch.tensor("data").__dlpack__()
-            memoryview(batch.tensor("label"))
+            memoryview(batch.tensor("label")), list(batch)
             with pytest.raises(KeyError):
                 batch["none"]
-        loader.stats(), loader.state_dict(), loader.classes, repr(loader)
-        with pytest.raises(ValueError):
-            loader.load_state_dict({})
+        loader.stats(), loader.class_to_idx, repr(loader)
+        loader.bad_samples(), loader.load_state_dict(loader.state_dict())
+        for wrong in ({}, {"epoch": 2**64}, {"epoch": "x"}):
+            with pytest.raises(ValueError):
+                loader.load_state_dict(wrong)
     for _ in range(3):
         epoch()
     gc.collect()
-    before = rss()
+    before, objects = rss(), sys.getallocatedblocks()
     for _ in range(5):
         epoch()
     gc.collect()
+    assert sys.getallocatedblocks() - objects < 100
     assert rss() - before < 2 << 20
 
 
@@ -261,9 +264,11 @@ def test_reference_counts_are_balanced(npy):
               millrace.Loader, type(iter(loader)))
     gc.collect()
     before = [sys.getrefcount(t) for t in things]
+    objects = sys.getallocatedblocks()
     for _ in range(100):
         use()
     gc.collect()
+    assert sys.getallocatedblocks() - objects < 50
     after = [sys.getrefcount(t) for t in things]
     assert max(a - b for a, b in zip(after, before)) < 50
 

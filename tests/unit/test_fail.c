@@ -1,1 +1,503 @@
-int main(void) { return 0; }
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each allocation, open, read and thread fails in turn. A run then either
+ * succeeds, or ends with an error that has a text; it never crashes, hangs,
+ * leaks, or delivers something else without saying so.
+ *
+ * The linker sends the library's calls to the functions __wrap_NAME here.
+ */
+#include "scratch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+#include "core/mem.h"
+
+/* ---- what fails, and when ---- */
+
+enum what { NOTHING, ALLOC, OPEN, READ, THREAD };
+static const char *const what_name[] = { "nothing", "allocation", "open",
+					 "read", "thread" };
+
+/* ONCE: the k-th alone; ON: that and all after it. Of reads also: EINTR,
+ * and SHORT, a part of what was asked for, which are no failures at all. */
+enum how { ONCE, ON, INTERRUPT, SHORT };
+static const char *const how_name[] = { "once", "from then on", "EINTR",
+					"short" };
+
+static atomic_int what = NOTHING;
+static enum how how;
+static atomic_long left; /* calls until it happens */
+
+static bool hit(enum what w)
+{
+	long n;
+
+	if (atomic_load(&what) != (int)w)
+		return false;
+	n = atomic_fetch_sub(&left, 1);
+	return how == ON ? n <= 1 : n == 1;
+}
+
+static bool was_hit(void)
+{
+	return atomic_load(&left) < 1;
+}
+
+static int fails_with(int code)
+{
+	errno = how == INTERRUPT ? EINTR : code;
+	return -1;
+}
+
+/* ---- the calls ---- */
+
+#define WRAP(type, name, args)    \
+	type __real_##name args;  \
+	type __wrap_##name args;  \
+	type __wrap_##name args
+
+WRAP(void *, malloc, (size_t n))
+{
+	return hit(ALLOC) ? NULL : __real_malloc(n);
+}
+
+WRAP(void *, calloc, (size_t n, size_t size))
+{
+	return hit(ALLOC) ? NULL : __real_calloc(n, size);
+}
+
+WRAP(void *, realloc, (void *p, size_t n))
+{
+	return hit(ALLOC) ? NULL : __real_realloc(p, n);
+}
+
+WRAP(void *, aligned_alloc, (size_t align, size_t n))
+{
+	return hit(ALLOC) ? NULL : __real_aligned_alloc(align, n);
+}
+
+/* Nothing here makes files: the mode is not passed on. */
+WRAP(int, open, (const char *path, int flags, ...))
+{
+	return hit(OPEN) ? fails_with(EACCES) : __real_open(path, flags);
+}
+
+WRAP(int, open64, (const char *path, int flags, ...))
+{
+	return hit(OPEN) ? fails_with(EACCES) : __real_open64(path, flags);
+}
+
+WRAP(int, openat64, (int dir, const char *path, int flags, ...))
+{
+	return hit(OPEN) ? fails_with(EMFILE) :
+			   __real_openat64(dir, path, flags);
+}
+
+static bool fail_read(size_t *n)
+{
+	if (!hit(READ))
+		return false;
+	*n = *n > 1 ? *n / 2 : *n;
+	return how != SHORT;
+}
+
+WRAP(ssize_t, read, (int fd, void *to, size_t n))
+{
+	return fail_read(&n) ? fails_with(EIO) : __real_read(fd, to, n);
+}
+
+WRAP(ssize_t, pread, (int fd, void *to, size_t n, off_t at))
+{
+	return fail_read(&n) ? fails_with(EIO) : __real_pread(fd, to, n, at);
+}
+
+WRAP(ssize_t, pread64, (int fd, void *to, size_t n, off_t at))
+{
+	return fail_read(&n) ? fails_with(EIO) : __real_pread64(fd, to, n, at);
+}
+
+WRAP(int, pthread_create,
+     (pthread_t * t, const pthread_attr_t *attr, void *(*main_)(void *),
+      void *arg))
+{
+	return hit(THREAD) ? EAGAIN :
+			     __real_pthread_create(t, attr, main_, arg);
+}
+
+/* ---- data ---- */
+
+enum { N = 13, WIDTH = 5, MISSING = 7, EPOCHS = 2 };
+
+static size_t file_bytes(uint64_t sample)
+{
+	return sample == 4 ? 0 : 20 + sample * 31;
+}
+
+static uint8_t byte_at(uint64_t sample, size_t k)
+{
+	return (uint8_t)mr_mix64(sample * 1000 + k);
+}
+
+static int make_data(void **state)
+{
+	static uint8_t bytes[1000], rows[N * WIDTH];
+	static int64_t labels[N];
+	char list[N * 20] = "";
+	int64_t shape[] = { N, WIDTH };
+	size_t at = 0;
+
+	if (make_top(state) || mkdir(textf("%s/files", top), 0755))
+		return -1;
+	for (uint64_t i = 0; i < N; i++) {
+		for (size_t k = 0; k < file_bytes(i); k++)
+			bytes[k] = byte_at(i, k);
+		put(textf("files/%02d", (int)i), bytes, file_bytes(i));
+		at += (size_t)snprintf(list + at, sizeof(list) - at,
+				       "files/%s%02d,%d\n",
+				       i == MISSING ? "no" : "", (int)i,
+				       (int)i * 3);
+		for (size_t k = 0; k < WIDTH; k++)
+			rows[i * WIDTH + k] = byte_at(i, k);
+		labels[i] = (int64_t)i * 3;
+	}
+	put("list.csv", list, at);
+	put_npy("x.npy", "|u1", 2, shape, rows, sizeof(rows));
+	put_npy("y.npy", "<i8", 1, shape, labels, sizeof(labels));
+	return 0;
+}
+
+/* ---- pipelines ---- */
+
+struct job {
+	const char *text; /* with %s for the directory, twice */
+	bool labels;	  /* three times the number */
+	bool padded, missing;
+	int on_error, threads, fetch;
+	bool uring;
+};
+
+static struct {
+	const struct job *job;
+	long k;
+} now;
+
+/* In a signal handler: a hang is told with all that is known. */
+static void on_alarm(int sig)
+{
+	char text[300];
+	int n = snprintf(text, sizeof(text),
+			 "HANGS: %s; on_error %d, threads %d, fetch %d%s; %s "
+			 "%ld fails %s\n",
+			 now.job->text, now.job->on_error, now.job->threads,
+			 now.job->fetch, now.job->uring ? " by io_uring" : "",
+			 what_name[atomic_load(&what)], now.k, how_name[how]);
+
+	(void)sig;
+	if (write(2, text, (size_t)n) < 0)
+		_exit(2);
+	_exit(1);
+}
+
+#define CHECK(ok, ...)                                                        \
+	do {                                                                  \
+		if (!(ok)) {                                                  \
+			int what_ = atomic_exchange(&what, NOTHING);          \
+			fprintf(stderr,                                       \
+				"%s; on_error %d, threads %d, fetch %d%s; "   \
+				"%s %ld fails %s:\n",                         \
+				now.job->text, now.job->on_error,             \
+				now.job->threads, now.job->fetch,             \
+				now.job->uring ? " by io_uring" : "",         \
+				what_name[what_], now.k, how_name[how]);      \
+			fail_msg(__VA_ARGS__);                                \
+		}                                                             \
+	} while (0)
+
+static bool row_is_right(const struct job *j, const struct mr_batch *b,
+			 uint64_t i)
+{
+	const struct mr_field *x = mr_batch_find(b, "data");
+	const struct mr_field *y = mr_batch_find(b, "label");
+	uint64_t sample = mr_batch_indices(b)[i];
+	size_t n = x->shapes ? (size_t)x->shapes[i] : WIDTH;
+	size_t row = j->padded ? (size_t)x->tensor.shape[1] : n;
+	const int16_t *v = x->tensor.data;
+
+	if (sample >= N || n != (x->shapes ? file_bytes(sample) : WIDTH))
+		return false;
+	v += x->offsets ? (size_t)x->offsets[i] : i * row;
+	for (size_t k = 0; k < row; k++)
+		if (v[k] != (k < n ? byte_at(sample, k) : -1))
+			return false;
+	return ((const int64_t *)y->tensor.data)[i] ==
+	       (j->labels ? (int64_t)sample * 3 : 0);
+}
+
+static bool is_listed(const struct mr_loader *l, uint64_t epoch, uint64_t index)
+{
+	struct mr_bad bad;
+
+	for (size_t i = 0; mr_loader_bad(l, i, &bad); i++)
+		if (bad.epoch == epoch && bad.index == index)
+			return bad.key[0] && bad.reason[0];
+	return false;
+}
+
+/* All that was promised came, or is listed as bad where that is allowed. */
+static void check_complete(const struct job *j, struct mr_loader *l,
+			   uint8_t seen[EPOCHS][N])
+{
+	struct mr_stats st;
+	uint64_t bad = 0;
+
+	for (uint64_t e = 0; e < EPOCHS; e++) {
+		for (uint64_t i = 0; i < N; i++) {
+			CHECK(seen[e][i] <= 1, "sample %d came twice", (int)i);
+			if (seen[e][i])
+				continue;
+			bad++;
+			CHECK(j->on_error == MR_ON_ERROR_SKIP,
+			      "sample %d of epoch %d is missing, silently",
+			      (int)i, (int)e);
+			CHECK(is_listed(l, e, i),
+			      "sample %d of epoch %d was skipped and is not "
+			      "listed",
+			      (int)i, (int)e);
+		}
+	}
+	mr_loader_stats(l, &st);
+	CHECK(st.bad_samples == bad, "%d samples are bad, %d are counted",
+	      (int)bad, (int)st.bad_samples);
+}
+
+static void check_error(int e, const struct mr_err *err)
+{
+	CHECK(e < 0 && err->code == e, "code %d, in the error %d", e,
+	      err->code);
+	CHECK(err->text[0], "an error without a text");
+}
+
+/* Takes all batches; the code of what ended it. */
+static int consume(const struct job *j, struct mr_loader *l,
+		   uint8_t seen[EPOCHS][N])
+{
+	struct mr_err err = { 0 };
+	int ends = 0;
+
+	while (ends < EPOCHS) {
+		struct mr_batch *b = NULL;
+		int e = mr_loader_next(l, &b, &err);
+
+		if (e < 0) {
+			check_error(e, &err);
+			return e;
+		}
+		CHECK(e == MR_OK || e == MR_END, "next() gave %d", e);
+		ends += e == MR_END;
+		for (uint64_t i = 0; b && i < mr_batch_count(b); i++) {
+			CHECK(row_is_right(j, b, i), "a wrong row %d", (int)i);
+			seen[mr_batch_epoch(b)][mr_batch_indices(b)[i]]++;
+		}
+		mr_batch_release(b);
+	}
+	return 0;
+}
+
+static struct mr_options options(const struct job *j)
+{
+	struct mr_options opt;
+
+	mr_options_init(&opt);
+	opt.threads = j->threads;
+	opt.on_error = j->on_error;
+	opt.fetch = j->fetch;
+	opt.memory = 8 << 20;
+	opt.epochs = EPOCHS;
+	return opt;
+}
+
+/* One run; the pipeline's identity in *id when it could be opened. */
+static int run(const struct job *j, const char *text, uint64_t *id)
+{
+	uint8_t seen[EPOCHS][N] = { { 0 } };
+	struct mr_options opt = options(j);
+	struct mr_loader *l = NULL;
+	struct mr_err err = { 0 };
+	struct mr_state st;
+	int e = mr_loader_open_with(&l, text, &opt, &err);
+
+	if (e) {
+		check_error(e, &err);
+		CHECK(!l, "a loader came with the error");
+		return e;
+	}
+	mr_loader_state(l, &st);
+	*id = st.pipeline;
+	e = consume(j, l, seen);
+	if (!e)
+		check_complete(j, l, seen);
+	mr_loader_close(l);
+	return e;
+}
+
+static void arm(enum what w, enum how h, long k)
+{
+	how = h;
+	now.k = k;
+	atomic_store(&left, k);
+	atomic_store(&what, (int)w);
+	alarm(30);
+}
+
+static void disarm(void)
+{
+	atomic_store(&what, NOTHING);
+	alarm(0);
+}
+
+/* The k-th call fails, for all k there are. */
+static void each_fails(const struct job *j, const char *text, enum what w,
+		       enum how h, uint64_t id)
+{
+	bool again = true;
+	int good = 0;
+
+	for (long k = 1; again; k++) {
+		uint64_t other = id;
+		int e;
+
+		arm(w, h, k);
+		e = run(j, text, &other);
+		again = was_hit();
+		CHECK(other == id, "the identity has changed");
+		good += e == 0;
+		if (!again || h == INTERRUPT || h == SHORT)
+			CHECK((e == 0) == (!j->missing || j->on_error),
+			      "failed with %d, but nothing did", e);
+		disarm();
+		CHECK(k < 5000, "does not come to an end");
+	}
+	CHECK(good || j->missing, "a run without a failure was not good");
+}
+
+static void check_job(const struct job *j)
+{
+	char text[512];
+	uint64_t id = 0;
+	int e;
+
+	now.job = j;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	snprintf(text, sizeof(text), j->text, top, top);
+#pragma GCC diagnostic pop
+	if (!j->uring)
+		setenv("MILLRACE_NO_URING", "1", 1);
+	e = run(j, text, &id);
+	assert_true((e == 0) == (!j->missing || j->on_error));
+	for (int w = ALLOC; w <= THREAD; w++)
+		for (int h = ONCE; h <= (w == READ ? SHORT : ON); h++)
+			each_fails(j, text, (enum what)w, (enum how)h, id);
+	unsetenv("MILLRACE_NO_URING");
+}
+
+static void check_kind(struct job j)
+{
+	for (j.threads = 1; j.threads <= 2; j.threads++) {
+		for (int policy = 0; policy < 2; policy++) {
+			j.on_error = policy ? MR_ON_ERROR_SKIP :
+					      MR_ON_ERROR_STOP;
+			j.fetch = MR_FETCH_DIRECT;
+			check_job(&j);
+			j.fetch = MR_FETCH_AHEAD;
+			j.uring = policy;
+			check_job(&j);
+		}
+	}
+}
+
+/* ---- tests ---- */
+
+static void test_dense_arrays_survive_every_failure(void **state)
+{
+	(void)state;
+	check_kind((struct job){ .text = "npy %s/x.npy labels=%s/y.npy | "
+					 "cast i16 | batch 4",
+				 .labels = true });
+}
+
+static void test_ragged_files_survive_every_failure(void **state)
+{
+	(void)state;
+	check_kind((struct job){ .text = "files %s/files | cast i16 | "
+					 "batch 4" });
+}
+
+static void test_padded_files_survive_every_failure(void **state)
+{
+	(void)state;
+	check_kind((struct job){ .text = "files %s/files | cast i16 | "
+					 "batch 5 pad=-1",
+				 .padded = true });
+}
+
+static void test_listed_files_survive_every_failure(void **state)
+{
+	(void)state;
+	check_kind((struct job){ .text = "list %s/list.csv | cast i16 | "
+					 "batch 3",
+				 .labels = true,
+				 .missing = true });
+}
+
+static void test_explaining_survives_every_failure(void **state)
+{
+	const char *text = textf("list %s/list.csv | cast i16 | batch 3", top);
+	struct job j = { .text = "explain" };
+
+	(void)state;
+	now.job = &j;
+	for (int json = 0; json < 2; json++) {
+		for (int w = ALLOC; w <= READ; w++) {
+			bool again = true;
+
+			for (long k = 1; again; k++) {
+				struct mr_err err = { 0 };
+				char *out = (void *)&out;
+				int e;
+
+				arm((enum what)w, ONCE, k);
+				e = mr_explain(text, NULL, json, &out, &err);
+				again = was_hit();
+				disarm();
+				if (e)
+					check_error(e, &err);
+				CHECK(!e == !!out, "text and code differ");
+				CHECK(!out || (strstr(out, "cast") &&
+					       strstr(out, "batch") &&
+					       strstr(out, "list.csv")),
+				      "incomplete: %s", out);
+				free(out);
+			}
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_dense_arrays_survive_every_failure),
+		cmocka_unit_test(test_ragged_files_survive_every_failure),
+		cmocka_unit_test(test_padded_files_survive_every_failure),
+		cmocka_unit_test(test_listed_files_survive_every_failure),
+		cmocka_unit_test(test_explaining_survives_every_failure),
+	};
+
+	signal(SIGALRM, on_alarm);
+	return cmocka_run_group_tests(tests, make_data, remove_top);
+}
