@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/mem.h"
 
+#include <sys/mman.h>
+
 void *mr_alloc(size_t n, size_t size, struct mr_err *err)
 {
 	bool fits = !size || n <= PTRDIFF_MAX / size;
@@ -54,4 +56,21 @@ void *mr_alloc_aligned(size_t bytes, struct mr_err *err)
 		return NULL;
 	}
 	return memset(p, 0, n);
+}
+
+void *mr_map(size_t bytes, struct mr_err *err)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p != MAP_FAILED)
+		return p;
+	mr_err_nomem(err, bytes);
+	return NULL;
+}
+
+void mr_unmap(void *p, size_t bytes)
+{
+	if (p)
+		munmap(p, bytes);
 }

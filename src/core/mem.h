@@ -26,6 +26,10 @@ char *mr_strdup(const char *s, struct mr_err *err);
 /* Zeroed, MR_ALIGN-aligned; for objects that threads share. */
 void *mr_alloc_aligned(size_t bytes, struct mr_err *err);
 
+/* Zeroed pages of their own, which take no memory until they are touched. */
+void *mr_map(size_t bytes, struct mr_err *err);
+void mr_unmap(void *p, size_t bytes); /* NULL is allowed */
+
 static inline size_t mr_round_up(size_t n, size_t to)
 {
 	return (n + to - 1) / to * to;

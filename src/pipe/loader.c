@@ -454,7 +454,7 @@ void mr_loader_close(struct mr_loader *l)
 		free(l->bad[i]);
 	free(l->bad);
 	free(l->slot);
-	free(l->stats);
+	mr_unmap(l->stats, (size_t)l->threads * sizeof(*l->stats));
 	l->slot = NULL;
 	l->stats = NULL;
 	loader_unref(l);
@@ -572,7 +572,9 @@ static int take_head(struct mr_loader *l, struct mr_batch **out,
 	l->head++;
 	mr_count(&l->done, 1);
 	publish_limit(l);
-	if (++l->since_wake > l->ring / 2)
+	/* Not for each batch of a long stock: a wake-up costs more than some
+	 * batches do. */
+	if (++l->since_wake > atomic_load(&l->depth) / 4)
 		wake_workers(l);
 	*out = b;
 	return 0;
@@ -642,8 +644,11 @@ int mr_loader_wait(struct mr_loader *l, struct mr_batch **out, int timeout_ms,
 			return 0;
 		}
 		mr_batch_release(b);
-		if (e < 0)
+		if (e < 0) {
+			/* A checkpoint taken now has this batch yet to come. */
+			l->head--;
 			return e;
+		}
 	}
 }
 
