@@ -92,7 +92,7 @@ static void print_indices(const struct mr_batch *b)
 	printf("\n");
 }
 
-static void print_stats(const struct mr_loader *l)
+static void print_stats(struct mr_loader *l)
 {
 	struct mr_stats st;
 

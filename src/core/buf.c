@@ -139,6 +139,8 @@ static struct mr_buf *pool_pick(struct mr_pool *p, size_t bytes)
 		if (cap >= bytes && cap / 4 <= rounded(bytes) &&
 		    (!best || cap < (*best)->cap))
 			best = link;
+		if (cap == rounded(bytes))
+			break;
 	}
 	b = best ? unlink_at(p, best) : NULL;
 	pthread_mutex_unlock(&p->lock);

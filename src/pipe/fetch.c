@@ -10,9 +10,9 @@
 #include "core/queue.h"
 
 enum {
-	ENTRIES = 1024, /* positions that may be ahead at once */
-	OPS = 256,	/* requests in flight at most */
-	THREADS = 64,	/* of the fallback */
+	AHEAD_MAX = 2048, /* positions that the fetcher looks ahead */
+	OPS = 256,	  /* requests in flight at most */
+	THREADS = 64,	  /* of the fallback */
 	PATH = 4096,
 	FIRST_DEPTH = 16,
 	IDLE_NS = 10 * 1000 * 1000,
@@ -20,7 +20,8 @@ enum {
 	READ_MAX = 1 << 30,	 /* one request's result fits an int */
 };
 
-enum entry_state { EMPTY, PENDING, READY, AWAITED };
+/* WANTED: empty, AWAITED: pending, and a worker sleeps on it. */
+enum entry_state { EMPTY, WANTED, PENDING, AWAITED, READY };
 enum window_mode { DIRECT = 1, AHEAD = 2 };
 
 /* A request in flight. */
@@ -47,7 +48,8 @@ struct mr_fetch {
 
 	_Atomic uint64_t *window; /* (number + 1) * 4 + mode, by number % */
 	uint64_t windows;
-	struct mr_fetched entry[ENTRIES];
+	struct mr_fetched *entry; /* by position % entries */
+	uint64_t entries;
 	struct op *op;
 	int free_op[OPS], free_ops;
 	struct mr_budget budget;
@@ -102,7 +104,7 @@ static void wake_fetcher(struct mr_fetch *f)
 struct mr_fetched *mr_fetch_get(struct mr_fetch *f, uint64_t position,
 				uint64_t *waited, long *sleeps)
 {
-	struct mr_fetched *e = &f->entry[position % ENTRIES];
+	struct mr_fetched *e = &f->entry[position % f->entries];
 	struct mr_clock *clock = &f->l->clock;
 	unsigned s = atomic_load_explicit(&e->state, memory_order_acquire);
 	uint64_t t0;
@@ -112,16 +114,17 @@ struct mr_fetched *mr_fetch_get(struct mr_fetch *f, uint64_t position,
 	t0 = mr_clock_tick(clock);
 	mr_count(&f->starved, 1);
 	while ((s = atomic_load(&e->state)) != READY) {
+		unsigned asleep = s <= WANTED ? WANTED : AWAITED;
+
 		if (atomic_load(&f->l->stop))
 			break;
+		if (s != asleep &&
+		    !atomic_compare_exchange_strong(&e->state, &s, asleep))
+			continue;
 		++*sleeps;
-		if (s == EMPTY) { /* not even asked for yet */
+		if (asleep == WANTED) /* not even asked for yet */
 			wake_fetcher(f);
-			mr_futex_wait(&e->state, EMPTY, IDLE_NS);
-		} else if (s == AWAITED || atomic_compare_exchange_strong(
-						   &e->state, &s, AWAITED)) {
-			mr_futex_wait(&e->state, AWAITED, IDLE_NS);
-		}
+		mr_futex_wait(&e->state, asleep, IDLE_NS);
 	}
 	*waited += mr_clock_tick(clock) - t0;
 	return s == READY ? e : NULL;
@@ -131,12 +134,28 @@ void mr_fetch_done(struct mr_fetch *f, struct mr_fetched *got)
 {
 	mr_buf_unref(got->buf);
 	got->buf = NULL;
-	atomic_store_explicit(&got->state, EMPTY, memory_order_release);
-	if (atomic_load(&f->asleep))
-		wake_fetcher(f);
+	atomic_store(&got->state, EMPTY);
+	wake_fetcher(f);
 }
 
 /* ---- completion ---- */
+
+static void publish(struct mr_fetched *e)
+{
+	unsigned before = atomic_exchange(&e->state, READY);
+
+	if (before == WANTED || before == AWAITED)
+		mr_futex_wake(&e->state, INT_MAX);
+}
+
+/* Asked for; who slept on it still does. */
+static void set_pending(struct mr_fetched *e)
+{
+	unsigned s = EMPTY;
+
+	if (!atomic_compare_exchange_strong(&e->state, &s, PENDING))
+		atomic_store(&e->state, AWAITED);
+}
 
 static void complete(struct mr_fetch *f, struct op *op)
 {
@@ -154,8 +173,7 @@ static void complete(struct mr_fetch *f, struct op *op)
 		f->guess = op->want * 2;
 	else if (to_end && got + got / 8 > f->guess)
 		f->guess = got + got / 4;
-	if (atomic_exchange(&e->state, READY) == AWAITED)
-		mr_futex_wake(&e->state, INT_MAX);
+	publish(e);
 	f->free_op[f->free_ops++] = (int)(op - f->op);
 	f->in_flight--;
 	f->completions++;
@@ -367,7 +385,7 @@ static bool next_position(struct mr_fetch *f, uint64_t *position,
 			f->at = mr_round_up(claimed, MR_FETCH_WINDOW);
 		if (f->at >= end)
 			return false;
-		if (!f->inside && f->at > claimed + 2 * ENTRIES)
+		if (!f->inside && f->at > claimed + AHEAD_MAX)
 			return false;
 		if (!f->inside &&
 		    settle(f, f->at / MR_FETCH_WINDOW, AHEAD) != AHEAD) {
@@ -375,8 +393,7 @@ static bool next_position(struct mr_fetch *f, uint64_t *position,
 			continue;
 		}
 		f->inside = true;
-		if (atomic_load_explicit(&f->entry[f->at % ENTRIES].state,
-					 memory_order_acquire) != EMPTY)
+		if (atomic_load(&f->entry[f->at % f->entries].state) > WANTED)
 			return false;
 		if (mr_loader_sample_at(l, &f->order, f->at, index)) {
 			*position = f->at;
@@ -400,8 +417,7 @@ static void leave_to_worker(struct mr_fetched *e)
 	e->retry = true;
 	e->buf = NULL;
 	e->length = 0;
-	if (atomic_exchange(&e->state, READY) == AWAITED)
-		mr_futex_wake(&e->state, INT_MAX);
+	publish(e);
 }
 
 /* Starts one request; false when there is no position or no memory now. */
@@ -415,7 +431,7 @@ static bool start_one(struct mr_fetch *f)
 
 	if (!next_position(f, &position, &index))
 		return false;
-	e = &f->entry[position % ENTRIES];
+	e = &f->entry[position % f->entries];
 	op = &f->op[f->free_op[f->free_ops - 1]];
 	if (plan->source->locate(plan->source_self, index, op->path,
 				 sizeof(op->path), &op->at, &err)) {
@@ -437,7 +453,7 @@ static bool start_one(struct mr_fetch *f)
 	f->in_flight++;
 	f->submitted++;
 	op->entry = e;
-	atomic_store(&e->state, PENDING);
+	set_pending(e);
 	taken(f);
 	if (f->has_ring)
 		ring_submit(f, op);
@@ -567,15 +583,21 @@ static int fetch_alloc(struct mr_fetch *f, struct mr_err *err)
 {
 	const struct mr_loader *l = f->l;
 	/* All positions in work lie within the ring and what is ahead. */
-	uint64_t span = l->ring * l->rows + 4 * ENTRIES +
+	uint64_t span = l->ring * l->rows + 2 * AHEAD_MAX +
 			(uint64_t)l->threads * l->max_chunk;
 
+	/* Workers are never further apart than the ring is long: each has an
+	 * entry of its own. */
+	f->entries = 1024;
+	while (f->entries < l->ring * l->rows)
+		f->entries *= 2;
+	f->entry = mr_alloc(f->entries, sizeof(*f->entry), err);
 	f->windows = 16;
 	while (f->windows * MR_FETCH_WINDOW < 2 * span)
 		f->windows *= 2;
 	f->window = mr_alloc(f->windows, sizeof(*f->window), err);
 	f->op = mr_alloc(OPS, sizeof(*f->op), err);
-	if (!f->window || !f->op)
+	if (!f->window || !f->op || !f->entry)
 		return MR_ENOMEM;
 	for (int i = 0; i < OPS; i++)
 		f->free_op[f->free_ops++] = i;
@@ -598,7 +620,7 @@ int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,
 	f->best_depth = FIRST_DEPTH;
 	atomic_init(&f->depth, FIRST_DEPTH);
 	mr_budget_init(&f->budget, l->budget.max / 4, false);
-	mr_pool_init(&f->pool, &f->budget, ENTRIES);
+	mr_pool_init(&f->pool, &f->budget, OPS);
 	e = fetch_alloc(f, err);
 	if (!e && mode == MR_FETCH_AHEAD) {
 		start_thread(f);
@@ -627,8 +649,9 @@ void mr_fetch_free(struct mr_fetch *f)
 	threads_close(f);
 	if (f->has_ring)
 		io_uring_queue_exit(&f->ring);
-	for (int i = 0; i < ENTRIES; i++)
+	for (uint64_t i = 0; f->entry && i < f->entries; i++)
 		mr_buf_unref(f->entry[i].buf);
+	free(f->entry);
 	mr_pool_fini(&f->pool);
 	free(f->window);
 	free(f->op);

@@ -17,7 +17,7 @@ enum { MR_FETCH_WINDOW = 64 };
 
 /* What was read for one position. */
 struct mr_fetched {
-	_Alignas(64) atomic_uint state;
+	atomic_uint state;
 	int error;	    /* errno, or 0 */
 	bool retry;	    /* the worker must read it itself */
 	struct mr_buf *buf; /* holds the bytes */

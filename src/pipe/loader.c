@@ -20,8 +20,9 @@ enum {
 	BAD_KEPT = 10000,
 	RING_MAX = 1024,
 	CHUNK_MAX = 256,
-	SPIN = 200,	  /* looks at a slot before sleeping */
-	STOCK = 16 << 20, /* bytes of small batches that may be ready */
+	SPIN = 200,	   /* looks at a slot before sleeping */
+	STOCK = 16 << 20,  /* bytes of small batches that may be ready */
+	POSITIONS = 32768, /* and their samples */
 };
 
 #define MEMORY_MAX ((uint64_t)4 << 30)
@@ -172,6 +173,8 @@ static int size_ring(struct mr_loader *l, struct mr_err *err)
 	if (p->ragged)
 		ring = 4 + 2 * (uint64_t)l->threads;
 	l->wanted_ring = (unsigned)(ring < RING_MAX ? ring : RING_MAX);
+	if (stock > POSITIONS / l->rows)
+		stock = POSITIONS / l->rows;
 	if (ring < stock && !p->ragged)
 		ring = stock;
 	if (ring > RING_MAX)

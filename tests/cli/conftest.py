@@ -18,6 +18,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = (ROOT / os.environ.get("MILLRACE_BUILD", "build")).resolve()
 BIN = (ROOT / os.environ.get("MILLRACE_BIN", BUILD / "millrace")).resolve()
+PATIENCE = 60  # seconds until a run counts as hung, sanitizers included
 DATA = (ROOT / os.environ.get("MILLRACE_DATA", "../shared/data")).resolve()
 
 
@@ -50,7 +51,7 @@ class Mill:
         kw.setdefault("stderr", subprocess.PIPE)
         r = subprocess.run([str(BIN), *map(str, args)],
                            env=dict(os.environ, **(env or {})),
-                           stdin=subprocess.DEVNULL, timeout=300, **kw)
+                           stdin=subprocess.DEVNULL, timeout=PATIENCE, **kw)
         # Not as text=True does it: that turns \r into \n.
         r.stdout, r.stderr = (os.fsdecode(b or b"")
                               for b in (r.stdout, r.stderr))
@@ -88,7 +89,10 @@ class Mill:
 
     def finish(self, p):
         """Exit code, and what it said, without the line of progress."""
-        out, err = p.communicate(timeout=300)
+        try:
+            out, err = p.communicate(timeout=PATIENCE)
+        finally:
+            p.kill()
         err = re.sub(r"\r.*?\x1b\[K", "", "\r" + err.decode())
         r = types.SimpleNamespace(returncode=p.returncode,
                                   stdout=out.decode(), stderr=err)
@@ -98,7 +102,7 @@ class Mill:
         """The example program's output, as lines."""
         assert self.loader_bin.exists(), "the examples are not built"
         r = subprocess.run([str(self.loader_bin), *map(str, args)], text=True,
-                           capture_output=True, timeout=300)
+                           capture_output=True, timeout=PATIENCE)
         checked(r)
         assert r.returncode == code, (args, r.stdout, r.stderr)
         return r.stdout.splitlines() if not code else r.stderr

@@ -102,6 +102,21 @@ def test_digest_is_the_same_whoever_reads(mill, pipeline, order):
                        env={"MILLRACE_NO_URING": "1"}) == want
 
 
+@pytest.mark.parametrize("env", [{}, {"MILLRACE_NO_URING": "1"}],
+                         ids=["ring", "threads"])
+@pytest.mark.parametrize("threads", [2, 5])
+def test_sets_larger_than_what_is_read_ahead_keep_their_samples_apart(
+        mill, tmp_path, threads, env):
+    # Tiny samples, so that one worker overtakes another by thousands.
+    x = tmp_path / "x.npy"
+    np.save(x, np.arange(5000).reshape(-1, 1))
+    args = [f"npy {x} | batch 16", "--epochs", 4]
+    want = mill.digest(*args, "--fetch", "direct")
+    for _ in range(3):
+        assert mill.digest(*args, "--fetch", "ahead", "--threads", threads,
+                           env=env) == want
+
+
 def test_report_says_who_read(mill, pipelines):
     p = pipelines["ragged"]
     assert mill.json("run", p, "--fetch", "direct")["fetch"] == "direct"

@@ -409,16 +409,19 @@ static void check_job(const struct job *j)
 static void check_kind(struct job j)
 {
 	for (j.threads = 1; j.threads <= 2; j.threads++) {
-		for (int policy = 0; policy < 2; policy++) {
-			j.on_error = policy ? MR_ON_ERROR_SKIP :
-					      MR_ON_ERROR_STOP;
-			j.fetch = MR_FETCH_DIRECT;
-			check_job(&j);
-			j.fetch = MR_FETCH_AHEAD;
-			j.uring = policy;
-			check_job(&j);
-		}
+		j.fetch = MR_FETCH_DIRECT;
+		j.on_error = MR_ON_ERROR_STOP;
+		check_job(&j);
+		j.on_error = MR_ON_ERROR_SKIP;
+		check_job(&j);
 	}
+	j.fetch = MR_FETCH_AHEAD;
+	j.threads = 2;
+	j.uring = true;
+	check_job(&j);
+	j.threads = 1;
+	j.on_error = MR_ON_ERROR_STOP;
+	check_job(&j);
 }
 
 /* ---- tests ---- */
@@ -436,6 +439,18 @@ static void test_ragged_files_survive_every_failure(void **state)
 	(void)state;
 	check_kind((struct job){ .text = "files %s/files | cast i16 | "
 					 "batch 4" });
+}
+
+/* Without io_uring, 64 threads read: each of them is one that may fail. */
+static void test_reading_by_threads_survives_every_failure(void **state)
+{
+	struct job j = { .text = "files %s/files | cast i16 | batch 4",
+			 .on_error = MR_ON_ERROR_SKIP,
+			 .threads = 2,
+			 .fetch = MR_FETCH_AHEAD };
+
+	(void)state;
+	check_job(&j);
 }
 
 static void test_padded_files_survive_every_failure(void **state)
@@ -493,6 +508,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_dense_arrays_survive_every_failure),
 		cmocka_unit_test(test_ragged_files_survive_every_failure),
+		cmocka_unit_test(
+		    test_reading_by_threads_survives_every_failure),
 		cmocka_unit_test(test_padded_files_survive_every_failure),
 		cmocka_unit_test(test_listed_files_survive_every_failure),
 		cmocka_unit_test(test_explaining_survives_every_failure),

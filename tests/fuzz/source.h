@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For the fuzz targets of file formats: bytes as a file in memory, and a
+ * source over it that is asked everything the loader would ask. */
+#ifndef MR_FUZZ_SOURCE_H
+#define MR_FUZZ_SOURCE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "pipe/plan.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { LOOK_AT = 64, READ_AT_MOST = 1 << 20 };
+
+/* A file descriptor whose file has these bytes; always the same one. */
+static inline int memory_file(const uint8_t *data, size_t size)
+{
+	static int fd = -1;
+
+	if (fd < 0)
+		fd = memfd_create("fuzz", 0);
+	if (fd < 0 || ftruncate(fd, 0) ||
+	    pwrite(fd, data, size, 0) != (ssize_t)size)
+		abort();
+	return fd;
+}
+
+/* Reads the sample, if it is not large, and lets the source unpack it. */
+static inline void read_sample(const struct mr_plan *plan, uint64_t index,
+			       const struct mr_extent *x)
+{
+	struct mr_tensor t[MR_MAX_FIELDS] = { { 0 } };
+	int64_t label;
+	struct mr_err err;
+	char *bytes;
+
+	if (x->length > READ_AT_MOST)
+		return;
+	bytes = malloc(x->length + 1);
+	t[0] = mr_tensor_of(&plan->in.item[0].spec);
+	t[1].data = &label;
+	if (pread(x->fd, bytes, x->length, (off_t)x->offset) !=
+		    (ssize_t)x->length ||
+	    plan->source->unpack(plan->source_self, index, bytes, x->length, t,
+				 &err))
+		abort(); /* it was promised at the opening */
+	if (mr_tensor_bytes(&t[0]) != x->length)
+		abort();
+	free(bytes);
+}
+
+static inline void ask(const struct mr_plan *plan)
+{
+	uint64_t n = plan->samples < LOOK_AT ? plan->samples : LOOK_AT;
+	const struct mr_source *s = plan->source;
+	const void *self = plan->source_self;
+	char path[4096], key[64];
+
+	for (uint64_t i = 0; i < n; i++) {
+		uint64_t index = i % 2 ? plan->samples - 1 - i : i;
+		struct mr_extent x;
+		struct mr_err err;
+
+		s->key(self, index, key, sizeof(key));
+		if (s->locate(self, index, path, sizeof(path), &x, &err) == 0 &&
+		    x.fd >= 0)
+			read_sample(plan, index, &x);
+	}
+	for (uint64_t i = 0; s->class_name && s->class_name(self, i); i++)
+		;
+	if (s->fingerprint)
+		s->fingerprint(self);
+}
+
+/* Opens TEXT, which has %d for the file, and asks. */
+static inline void fuzz_source(const char *text, int fd)
+{
+	static struct mr_plan plan;
+	struct mr_pipeline *p;
+	struct mr_err err = { 0 };
+	char full[200];
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	snprintf(full, sizeof(full), text, fd, fd);
+#pragma GCC diagnostic pop
+	if (mr_pipeline_parse(&p, full, NULL, &err))
+		abort();
+	if (mr_plan_make(&plan, p, 1, &err) == 0)
+		ask(&plan);
+	else if (err.code >= 0 || !err.text[0])
+		abort();
+	mr_pipeline_free(p);
+}
+
+#endif
