@@ -116,7 +116,8 @@ struct mr_options {
 	uint64_t memory;     /* bytes for all buffers; 0: a quarter of the
 			      * memory this process may use, at most 4 GiB */
 	uint64_t epochs;     /* stop after; 0: never */
-	uint64_t samples;    /* stop after so many; 0: never */
+	uint64_t samples;    /* stop after so many, with the batch that has
+			      * the last; 0: never */
 	uint64_t seed;	     /* 0 */
 	int order;	     /* enum mr_order_kind */
 	uint64_t block;	     /* samples per block of MR_ORDER_BLOCK (256) */

@@ -3,20 +3,43 @@
 
 #include <math.h>
 
+/* Length of the UTF-8 letter at s, 0 when it is none (overlong forms and
+ * surrogates are none). */
+static size_t letter(const unsigned char *s)
+{
+	size_t n = s[0] < 0x80		       ? 1 :
+		   s[0] >= 0xc2 && s[0] < 0xe0 ? 2 :
+		   s[0] >= 0xe0 && s[0] < 0xf0 ? 3 :
+		   s[0] >= 0xf0 && s[0] < 0xf5 ? 4 :
+						 0;
+
+	for (size_t i = 1; i < n; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+		return 0;
+	return n;
+}
+
+/* File names are bytes, JSON is UTF-8: what is none becomes U+FFFD. */
 static void quoted(struct mr_str *out, const char *s)
 {
 	mr_str_add(out, "\"");
-	for (; *s; s++) {
+	for (size_t n; *s; s += n ? n : 1) {
 		unsigned char c = (unsigned char)*s;
 
+		n = letter((const unsigned char *)s);
 		if (c == '"' || c == '\\')
 			mr_str_addf(out, "\\%c", c);
 		else if (c == '\n')
 			mr_str_add(out, "\\n");
 		else if (c < 0x20)
 			mr_str_addf(out, "\\u%04x", c);
+		else if (!n)
+			mr_str_add(out, "\\ufffd");
 		else
-			mr_str_addn(out, s, 1);
+			mr_str_addn(out, s, n);
 	}
 	mr_str_add(out, "\"");
 }

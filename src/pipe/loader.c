@@ -30,28 +30,11 @@ enum {
 
 /* ---- positions ---- */
 
-/* Samples of all epochs before batch s. */
-static uint64_t samples_before(const struct mr_loader *l, uint64_t s)
-{
-	return s / l->epoch_batches * l->epoch_samples +
-	       s % l->epoch_batches * l->rows;
-}
-
 uint32_t mr_loader_rows(const struct mr_loader *l, uint64_t s)
 {
 	uint64_t left = l->epoch_samples - s % l->epoch_batches * l->rows;
 
-	if (left > l->rows)
-		left = l->rows;
-	if (l->opt.samples) {
-		uint64_t before = samples_before(l, s);
-
-		if (before >= l->opt.samples)
-			return 0;
-		if (left > l->opt.samples - before)
-			left = l->opt.samples - before;
-	}
-	return (uint32_t)left;
+	return (uint32_t)(left < l->rows ? left : l->rows);
 }
 
 bool mr_loader_sample_at(const struct mr_loader *l, struct mr_order_cache *c,
@@ -66,7 +49,8 @@ bool mr_loader_sample_at(const struct mr_loader *l, struct mr_order_cache *c,
 	return true;
 }
 
-/* The number of batches until all epochs and samples asked for are done. */
+/* The number of batches until all epochs and samples asked for are done. A
+ * batch is not cut: a checkpoint lies between batches. */
 static uint64_t last_batch(const struct mr_loader *l)
 {
 	uint64_t end = UINT64_MAX, rest;
@@ -96,7 +80,9 @@ static int check_options(struct mr_loader *l, const struct mr_options *opt,
 				  "call mr_options_init() and build again");
 	if (opt)
 		l->opt = *opt;
-	if (l->opt.ranks < 1 || l->opt.rank < 0 || l->opt.rank >= l->opt.ranks)
+	/* Batch times ranks must not overflow. */
+	if (l->opt.ranks < 1 || l->opt.ranks > INT32_MAX || l->opt.rank < 0 ||
+	    l->opt.rank >= l->opt.ranks)
 		return mr_err_set(
 			err, MR_EINVAL, "rank %lld of %lld: ranks count from 0",
 			(long long)l->opt.rank, (long long)l->opt.ranks);
@@ -202,8 +188,7 @@ static int size_ring(struct mr_loader *l, struct mr_err *err)
 static int alloc_ring(struct mr_loader *l, struct mr_err *err)
 {
 	l->slot = mr_alloc_aligned(l->ring * sizeof(*l->slot), err);
-	l->stats =
-		mr_alloc_aligned((size_t)l->threads * sizeof(*l->stats), err);
+	l->stats = mr_map((size_t)l->threads * sizeof(*l->stats), err);
 	return l->slot && l->stats ? 0 : MR_ENOMEM;
 }
 

@@ -26,6 +26,16 @@ struct token {
 
 /* ---- messages that show the place ---- */
 
+/* Letters, not bytes, of UTF-8. */
+static int columns(const char *s, size_t n)
+{
+	int c = 0;
+
+	for (size_t i = 0; i < n; i++)
+		c += ((unsigned char)s[i] & 0xc0) != 0x80;
+	return c;
+}
+
 static void point(const char *text, size_t at, size_t len, struct mr_err *err)
 {
 	size_t from = at, to = at, used = strlen(err->text);
@@ -49,15 +59,20 @@ static void point(const char *text, size_t at, size_t len, struct mr_err *err)
 		len = 1;
 	if (at + len > to)
 		len = to > at ? to - at : 1;
+	/* Not into the middle of a letter. */
+	while (from < at && ((unsigned char)text[from] & 0xc0) == 0x80)
+		from++;
 	memset(mark, '~', sizeof(mark));
 	mark[0] = '^';
 	if (strchr(text, '\n'))
 		snprintf(out, cap, "\nline %zu:\n  %.*s\n  %*s%.*s", line,
-			 (int)(to - from), text + from, (int)(at - from), "",
-			 (int)len, mark);
+			 (int)(to - from), text + from,
+			 columns(text + from, at - from), "",
+			 columns(text + at, len), mark);
 	else
 		snprintf(out, cap, "\n  %.*s\n  %*s%.*s", (int)(to - from),
-			 text + from, (int)(at - from), "", (int)len, mark);
+			 text + from, columns(text + from, at - from), "",
+			 columns(text + at, len), mark);
 	/* The caret must stand under its letter whatever white space is. */
 	for (char *c = out; *c; c++)
 		if (*c == '\t')
@@ -318,6 +333,12 @@ static int set_value(struct parser *ps, struct mr_stage *s,
 		memcpy(name, t->text, t->key);
 		name[t->key] = 0;
 		if (!s->source && s->op->infer && !strcmp(name, "field")) {
+			if (s->field) {
+				mr_err_set(ps->err, MR_EPARSE,
+					   "%s: 'field' is given twice",
+					   s->name);
+				return fail_at(ps, t->at, t->len);
+			}
 			s->field = mr_arena_text(&ps->p->arena, value,
 						 strlen(value));
 			return s->field ? 0 : mr_err_nomem(ps->err, t->len);
@@ -546,6 +567,27 @@ void mr_pipeline_free(struct mr_pipeline *p)
 	free(p);
 }
 
+/* A value as the parser takes it: quotes where it needs them. */
+static void add_quoted(struct mr_str *out, const char *s)
+{
+	while (*s) {
+		size_t n = strcspn(s, "'");
+		bool plain = !strpbrk(s, " \t\r|#\n\"'");
+
+		if (plain)
+			mr_str_add(out, s);
+		else if (n)
+			mr_str_addf(out, "'%.*s'", (int)n, s);
+		if (plain)
+			break;
+		s += n;
+		n = strspn(s, "'");
+		if (n)
+			mr_str_addf(out, "\"%.*s\"", (int)n, s);
+		s += n;
+	}
+}
+
 void mr_stage_text(const struct mr_stage *s, struct mr_str *out)
 {
 	const struct mr_param *params = stage_params(s);
@@ -556,11 +598,8 @@ void mr_stage_text(const struct mr_stage *s, struct mr_str *out)
 		struct mr_str v = { 0 };
 
 		mr_param_text(&params[i], s->self, &v);
-		mr_str_addf(out,
-			    strpbrk(v.text ? v.text : "", " \t|#\n") ?
-				    " %s='%s'" :
-				    " %s=%s",
-			    params[i].name, v.text ? v.text : "");
+		mr_str_addf(out, " %s=", params[i].name);
+		add_quoted(out, v.text ? v.text : "");
 		mr_str_fini(&v);
 	}
 	if (s->field)

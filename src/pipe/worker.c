@@ -274,21 +274,43 @@ static int short_file(struct mr_worker *w, const struct mr_extent *x,
 			  (unsigned long long)(x->length - got));
 }
 
+/* A guess at a file's size must not be what the budget refuses. */
+static size_t guess_for(const struct mr_worker *w, size_t bytes)
+{
+	return bytes < w->l->sample_max ? bytes : w->l->sample_max;
+}
+
+/* Room for more of a file that filled its buffer of *want bytes. */
+static uint8_t *more_room(struct mr_worker *w, int fd,
+			  const struct mr_extent *x, const struct sink *s,
+			  uint8_t *p, size_t *want)
+{
+	size_t got = *want;
+	char next;
+
+	*want = guess_for(w, got * 2);
+	/* At the limit it matters whether there is more at all. */
+	if (*want == got && pread(fd, &next, 1, (off_t)(x->offset + got)) == 0)
+		return p;
+	if (*want == got)
+		*want = got + 1;
+	return reserve(w, s, *want, got);
+}
+
 /* Bytes [offset, ...) of fd into the sink; *n is how many there were. */
 static int read_into(struct mr_worker *w, int fd, const struct mr_extent *x,
 		     const struct sink *s, uint8_t **data, size_t *n)
 {
 	bool to_end = x->length == MR_TO_END;
-	size_t want = to_end ? w->guess : x->length, got = 0;
+	size_t want = to_end ? guess_for(w, w->guess) : x->length, got = 0;
 	uint8_t *p = reserve(w, s, want, 0);
 
 	while (p && (to_end || got < want)) {
 		ssize_t k;
 
 		if (got == want) { /* longer than guessed */
-			want *= 2;
-			p = reserve(w, s, want, got);
-			if (!p)
+			p = more_room(w, fd, x, s, p, &want);
+			if (!p || got == want)
 				break;
 		}
 		k = pread(fd, p + got, want - got, (off_t)(x->offset + got));

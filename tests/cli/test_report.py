@@ -118,8 +118,8 @@ def test_progress_is_shown_when_asked_for_and_wiped_in_the_end(mill):
 def test_samples_limit_counts_over_epochs(mill):
     got = mill.json("run", "synthetic shape=4 count=10 | batch 4",
                     "--samples", 25)
-    assert got["samples"] == 25 and got["epochs"] == 2
-    # 4 + 4 + 2 twice, then 4 and the one left
+    # 4 + 4 + 2 twice, then 4 and the whole batch that has the 25th
+    assert got["samples"] == 28 and got["epochs"] == 2
     assert got["batches"] == 8
 
 
@@ -127,7 +127,7 @@ def test_smaller_of_epochs_and_samples_ends_the_run(mill):
     p = "synthetic shape=4 count=10 | batch 4"
     assert mill.json("run", p, "--samples", 25, "--epochs", 1)[
         "samples"] == 10
-    assert mill.json("run", p, "--samples", 5, "--epochs", 9)["samples"] == 5
+    assert mill.json("run", p, "--samples", 5, "--epochs", 9)["samples"] == 8
 
 
 def test_huge_numbers_of_epochs_work(mill):
