@@ -39,11 +39,11 @@ void mr_budget_give(struct mr_budget *b, size_t bytes)
 	atomic_fetch_sub(&b->used, bytes);
 }
 
-static size_t rounded(size_t bytes)
+size_t mr_buf_size(size_t bytes)
 {
 	if (bytes >= MAP_FROM)
 		return mr_round_up(bytes, HUGE_PAGE);
-	return mr_round_up(bytes ? bytes : 1, 4096);
+	return mr_round_up(bytes ? bytes : 1, bytes < 4096 ? MR_ALIGN : 4096);
 }
 
 static void *data_alloc(size_t bytes)
@@ -97,7 +97,7 @@ static int buf_new(struct mr_pool *p, size_t bytes, struct mr_buf **out,
 		   struct mr_err *err)
 {
 	struct mr_buf *b;
-	size_t cap = rounded(bytes);
+	size_t cap = mr_buf_size(bytes);
 
 	if (cap < bytes || !mr_budget_take(p->budget, cap))
 		return over_budget(p->budget, bytes, err);
@@ -136,10 +136,10 @@ static struct mr_buf *pool_pick(struct mr_pool *p, size_t bytes)
 	for (link = &p->free; *link; link = &(*link)->next) {
 		size_t cap = (*link)->cap;
 
-		if (cap >= bytes && cap / 4 <= rounded(bytes) &&
+		if (cap >= bytes && cap / 4 <= mr_buf_size(bytes) &&
 		    (!best || cap < (*best)->cap))
 			best = link;
-		if (cap == rounded(bytes))
+		if (cap == mr_buf_size(bytes))
 			break;
 	}
 	b = best ? unlink_at(p, best) : NULL;
@@ -165,7 +165,7 @@ static void make_room(struct mr_pool *p, size_t bytes)
 {
 	struct mr_budget *budget = p->budget;
 
-	while (atomic_load(&budget->used) + rounded(bytes) > budget->max)
+	while (atomic_load(&budget->used) + mr_buf_size(bytes) > budget->max)
 		if (!pool_shrink(p))
 			break;
 }
@@ -191,7 +191,7 @@ int mr_pool_get(struct mr_pool *p, size_t bytes, struct mr_buf **out,
 int mr_buf_grow(struct mr_buf *b, size_t bytes, size_t used, struct mr_err *err)
 {
 	struct mr_budget *budget = b->pool->budget;
-	size_t cap = rounded(bytes);
+	size_t cap = mr_buf_size(bytes);
 	void *data;
 
 	if (bytes <= b->cap)

@@ -50,6 +50,9 @@ void mr_pool_init(struct mr_pool *p, struct mr_budget *budget, size_t keep);
 /* All buffers must be back. */
 void mr_pool_fini(struct mr_pool *p);
 
+/* What a buffer of that size really takes. */
+size_t mr_buf_size(size_t bytes);
+
 /* A buffer of at least `bytes`, with one reference; MR_ELIMIT over budget. */
 int mr_pool_get(struct mr_pool *p, size_t bytes, struct mr_buf **out,
 		struct mr_err *err);

@@ -313,6 +313,47 @@ void mr_param_defaults(const struct mr_param *params, void *self)
 				     NULL);
 }
 
+static bool member_fits(const struct mr_param *p, const void *self)
+{
+	const void *from = member_const(p, self);
+	int n = 0;
+
+	switch (p->type) {
+	case MR_P_INT:
+		return in_range(p, (double)*(const int64_t *)from);
+	case MR_P_SIZE:
+		return in_range(p, (double)*(const uint64_t *)from);
+	case MR_P_REAL:
+	case MR_P_TIME:
+		return in_range(p, *(const double *)from);
+	case MR_P_ENUM:
+		while (p->words[n])
+			n++;
+		return *(const int *)from >= 0 && *(const int *)from < n;
+	default:
+		return true;
+	}
+}
+
+int mr_param_check(const struct mr_param *params, const void *self,
+		   struct mr_err *err)
+{
+	size_t n = mr_param_count(params);
+
+	for (size_t i = 0; i < n; i++) {
+		struct mr_str range = { 0 };
+
+		if (member_fits(&params[i], self))
+			continue;
+		mr_param_range(&params[i], &range);
+		mr_err_set(err, MR_EINVAL, "%s: want %s", params[i].name,
+			   range.text ? range.text : "another value");
+		mr_str_fini(&range);
+		return MR_EINVAL;
+	}
+	return 0;
+}
+
 static void add_bounds(const struct mr_param *p, struct mr_str *out)
 {
 	if (p->max >= 1e15)

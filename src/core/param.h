@@ -33,6 +33,10 @@ void mr_param_defaults(const struct mr_param *params, void *self);
 int mr_param_set(const struct mr_param *p, void *self, const char *value,
 		 struct mr_arena *strings, struct mr_err *err);
 
+/* All members within their ranges? For structs that a program has filled. */
+int mr_param_check(const struct mr_param *params, const void *self,
+		   struct mr_err *err);
+
 /* "integer, 1 to 4096", "yes or no", "u8 i16 ..." */
 void mr_param_range(const struct mr_param *p, struct mr_str *out);
 

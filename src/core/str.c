@@ -77,6 +77,12 @@ void mr_str_fini(struct mr_str *s)
 	*s = (struct mr_str){ 0 };
 }
 
+void mr_str_fini_into(struct mr_str *s, struct mr_str *whole)
+{
+	whole->failed |= s->failed;
+	mr_str_fini(s);
+}
+
 int mr_str_distance(const char *a, const char *b)
 {
 	enum { MAX = 40 };

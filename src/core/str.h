@@ -24,6 +24,8 @@ void mr_str_addf(struct mr_str *s, const char *fmt, ...)
 /* The text, now the caller's to free(); NULL when memory ran out. */
 char *mr_str_take(struct mr_str *s);
 void mr_str_fini(struct mr_str *s);
+/* The same for a part that was added to `whole`: if it failed, so did that. */
+void mr_str_fini_into(struct mr_str *s, struct mr_str *whole);
 
 /* Edits (insert, delete, change, swap) that turn a into b. */
 int mr_str_distance(const char *a, const char *b);

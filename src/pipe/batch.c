@@ -113,6 +113,7 @@ void mr_batch_begin(struct mr_batch *b, uint64_t epoch, uint64_t number,
 	b->rows = rows;
 	b->count = 0;
 	b->failed.code = 0;
+	atomic_store(&b->nomem, false);
 	memset(b->good, 0, rows);
 }
 
@@ -123,6 +124,8 @@ void mr_batch_add_bad(struct mr_batch *b, uint32_t row,
 	struct mr_bad_row *r = malloc(sizeof(*r) + key + reason);
 	struct mr_bad_row *head = atomic_load(&b->bad);
 
+	if (!r || code == MR_ENOMEM)
+		atomic_store(&b->nomem, true);
 	if (!r)
 		return;
 	r->row = row;
@@ -324,6 +327,11 @@ static int finish_field(struct mr_batch *b, int i, struct mr_pool *pool)
 
 void mr_batch_finish(struct mr_batch *b, struct mr_pool *pool)
 {
+	if (atomic_load(&b->nomem)) {
+		mr_err_set(&b->failed, MR_ENOMEM,
+			   "out of memory while a batch was prepared");
+		return;
+	}
 	if (memchr(b->good, 0, b->rows))
 		close_gaps(b);
 	else

@@ -50,6 +50,7 @@ struct mr_batch {
 	uint32_t max_runs;
 	atomic_uint runs;
 	_Atomic(struct mr_bad_row *) bad;
+	atomic_bool nomem;    /* memory ran out: no sample's fault */
 	struct mr_err failed; /* code != 0: could not be finished */
 };
 
@@ -72,7 +73,8 @@ static inline void *mr_batch_row(struct mr_batch *b, int field, uint32_t row)
  * Called once all rows are done; failure is left in b->failed. */
 void mr_batch_finish(struct mr_batch *b, struct mr_pool *pool);
 
-/* Record a bad sample; memory trouble loses the record, not the count. */
+/* Record a bad sample. Out of memory, also for the record itself, is the
+ * whole batch's failure. */
 void mr_batch_add_bad(struct mr_batch *b, uint32_t row,
 		      const struct mr_bad *bad, int code);
 

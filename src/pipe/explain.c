@@ -88,8 +88,8 @@ static void stage_text(const struct mr_loader *l, int i, struct mr_str *out)
 		    s->op && s->op->flags & MR_OP_RANDOM ?
 			    "; random, new in each epoch" :
 			    "");
-	mr_str_fini(&name);
-	mr_str_fini(&fields);
+	mr_str_fini_into(&name, out);
+	mr_str_fini_into(&fields, out);
 }
 
 static char *as_text(const struct mr_loader *l)
@@ -151,7 +151,7 @@ static void json_stage(struct mr_json *j, const struct mr_loader *l, int i)
 	mr_json_bool(j, "random", random);
 	mr_json_text(j, "output", place(l, i));
 	mr_json_close(j, '}');
-	mr_str_fini(&text);
+	mr_str_fini_into(&text, &j->out);
 }
 
 static char *as_json(const struct mr_loader *l)

@@ -11,6 +11,7 @@
 #include "core/file.h"
 #include "core/futex.h"
 #include "core/mem.h"
+#include "core/param.h"
 #include "core/str.h"
 #include "pipe/fetch.h"
 
@@ -80,6 +81,8 @@ static int check_options(struct mr_loader *l, const struct mr_options *opt,
 				  "call mr_options_init() and build again");
 	if (opt)
 		l->opt = *opt;
+	if (mr_param_check(mr_option_params(), &l->opt, err))
+		return MR_EINVAL;
 	/* Batch times ranks must not overflow. */
 	if (l->opt.ranks < 1 || l->opt.ranks > INT32_MAX || l->opt.rank < 0 ||
 	    l->opt.rank >= l->opt.ranks)
@@ -135,6 +138,19 @@ static int plan_order(struct mr_loader *l, struct mr_err *err)
 	return 0;
 }
 
+/* Memory of a batch as far as it is known: rows of dense fields, and what
+ * keeps the books of them. */
+static size_t batch_cost(const struct mr_plan *p)
+{
+	size_t n = sizeof(struct mr_batch) + 9 * (size_t)p->batch.count;
+
+	for (int i = 0; i < p->outs; i++)
+		n += p->out[i].dense ? mr_buf_size(p->out[i].row_bytes *
+						   (size_t)p->batch.count) :
+				       16 * (size_t)p->batch.count;
+	return n;
+}
+
 /*
  * How many batches may be in work or ready: enough that no worker waits for
  * another (two claims each, and some that are ready), more where they are
@@ -144,9 +160,9 @@ static int plan_order(struct mr_loader *l, struct mr_err *err)
 static int size_ring(struct mr_loader *l, struct mr_err *err)
 {
 	const struct mr_plan *p = &l->plan;
-	size_t row = p->batch_bytes / (size_t)l->rows + 1;
+	size_t batch = batch_cost(p), row = batch / (size_t)l->rows + 1;
 	uint64_t chunk = p->ragged ? 16 : ((size_t)512 << 10) / row;
-	uint64_t ring, fit, stock = STOCK / (p->batch_bytes + 1);
+	uint64_t ring, fit, stock = STOCK / batch;
 	char need[32], have[32];
 
 	l->min_chunk =
@@ -165,14 +181,13 @@ static int size_ring(struct mr_loader *l, struct mr_err *err)
 		ring = stock;
 	if (ring > RING_MAX)
 		ring = RING_MAX;
-	fit = p->batch_bytes ? l->opt.memory * 3 / 4 / p->batch_bytes :
-			       ring + 2;
+	fit = l->opt.memory * 3 / 4 / batch;
 	if (fit < 2)
 		return mr_err_set(err, MR_ELIMIT,
 				  "a batch of %s does not fit twice into a "
 				  "memory budget of %s; raise --memory or make "
 				  "batches smaller",
-				  mr_str_size(need, (double)p->batch_bytes),
+				  mr_str_size(need, (double)batch),
 				  mr_str_size(have, (double)l->opt.memory));
 	if (ring + 2 > fit)
 		ring = fit > 4 ? fit - 2 : fit / 2;
@@ -192,12 +207,13 @@ static int alloc_ring(struct mr_loader *l, struct mr_err *err)
 	return l->slot && l->stats ? 0 : MR_ENOMEM;
 }
 
-static uint64_t identity(const struct mr_loader *l)
+static int identify(struct mr_loader *l, struct mr_err *err)
 {
-	uint64_t h = mr_pipeline_hash(l->pipeline);
-	uint64_t order[3] = { h, (uint64_t)l->opt.order, l->order.block };
+	uint64_t of[3] = { 0, (uint64_t)l->opt.order, l->order.block };
+	int e = mr_pipeline_hash(l->pipeline, &of[0], err);
 
-	return XXH3_64bits(order, sizeof(order));
+	l->identity = XXH3_64bits(of, sizeof(of));
+	return e;
 }
 
 int mr_loader_open_with(struct mr_loader **out, const char *pipeline,
@@ -229,12 +245,13 @@ int mr_loader_open_with(struct mr_loader **out, const char *pipeline,
 	if (!e)
 		e = size_ring(l, err);
 	if (!e)
+		e = identify(l, err);
+	if (!e)
 		e = alloc_ring(l, err);
 	if (e) {
 		mr_loader_close(l);
 		return e;
 	}
-	l->identity = identity(l);
 	*out = l;
 	return 0;
 }
@@ -284,7 +301,7 @@ struct mr_batch *mr_loader_enter(struct mr_loader *l, uint64_t s)
 		return b;
 	pthread_mutex_lock(&l->lock);
 	b = atomic_load(&slot->batch);
-	if (!b) {
+	if (!b && !l->broken.code) {
 		b = obtain(l);
 		if (b)
 			mr_batch_begin(b, s / l->epoch_batches,
@@ -393,6 +410,7 @@ static int start(struct mr_loader *l, struct mr_err *err)
 	atomic_store(&l->next, l->head * l->rows);
 	atomic_store(&l->limit, l->head);
 	atomic_store(&l->stop, false);
+	l->broken.code = 0;
 	for (uint64_t s = l->head; s < l->head + l->ring; s++)
 		arm(l, s);
 	if (l->plan.source->locate && l->opt.fetch != MR_FETCH_DIRECT)
@@ -471,11 +489,12 @@ static const struct mr_bad_row *collect_bad(struct mr_loader *l,
 		r = sorted;
 		sorted = r->next;
 		mr_count(&l->bad_samples, 1);
-		if (mr_grow(&l->bad, &l->bad_cap, l->bads + 1, sizeof(*l->bad),
-			    BAD_KEPT, NULL))
-			free(r);
-		else
+		if (l->bads < BAD_KEPT &&
+		    mr_grow(&l->bad, &l->bad_cap, l->bads + 1, sizeof(*l->bad),
+			    BAD_KEPT, &b->failed) == 0)
 			l->bad[l->bads++] = r;
+		else
+			free(r);
 	}
 	return l->bads > before ? l->bad[before] : NULL;
 }
@@ -573,9 +592,9 @@ static int deliver(struct mr_loader *l, struct mr_batch *b, struct mr_err *err)
 	const struct mr_bad_row *first;
 	uint64_t now = mr_clock_ns();
 
+	first = collect_bad(l, b);
 	if (b->failed.code)
 		return fail(l, &b->failed, err);
-	first = collect_bad(l, b);
 	if (l->opt.on_error == MR_ON_ERROR_STOP && first)
 		return fail_sample(l, first, err);
 	if (b->count == 0)

@@ -17,7 +17,9 @@ static const struct mr_param params[] = {
 		"for all buffers and caches; 0: a quarter of the memory this "
 		"process may use, at most 4G"),
 	MR_INT(O, epochs, "0", 0, 1e18, "stop after; 0: never"),
-	MR_INT(O, samples, "0", 0, 1e18, "stop after so many, with the batch that has the last; 0: never"),
+	MR_INT(O, samples, "0", 0, 1e18,
+	       "stop after so many, with the batch that has the last; 0: "
+	       "never"),
 	MR_INT(O, seed, "0", 0, 9e18, "of the order and of random steps"),
 	MR_ENUM(O, order, "shuffle", orders,
 		"shuffle: a new order each epoch; block: shuffle blocks of "

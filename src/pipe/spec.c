@@ -509,8 +509,15 @@ static int take_text(struct mr_pipeline *p, const char *text,
 {
 	size_t n;
 
-	if (text[0] == '@')
-		return mr_file_read(text + 1, TEXT_MAX, &p->text, &n, err);
+	if (text[0] == '@') {
+		int e = mr_file_read(text + 1, TEXT_MAX, &p->text, &n, err);
+
+		if (!e && strlen(p->text) != n)
+			e = mr_err_set(err, MR_EPARSE,
+				       "%s: a zero byte in it: not a pipeline",
+				       text + 1);
+		return e;
+	}
 	if (strnlen(text, TEXT_MAX + 1) > TEXT_MAX)
 		return mr_err_set(err, MR_EPARSE,
 				  "a pipeline longer than %d bytes", TEXT_MAX);
@@ -600,22 +607,28 @@ void mr_stage_text(const struct mr_stage *s, struct mr_str *out)
 		mr_param_text(&params[i], s->self, &v);
 		mr_str_addf(out, " %s=", params[i].name);
 		add_quoted(out, v.text ? v.text : "");
-		mr_str_fini(&v);
+		mr_str_fini_into(&v, out);
 	}
-	if (s->field)
-		mr_str_addf(out, " field=%s", s->field);
+	if (s->field) {
+		mr_str_add(out, " field=");
+		add_quoted(out, s->field);
+	}
 }
 
-uint64_t mr_pipeline_hash(const struct mr_pipeline *p)
+int mr_pipeline_hash(const struct mr_pipeline *p, uint64_t *hash,
+		     struct mr_err *err)
 {
 	struct mr_str s = { 0 };
-	uint64_t h;
+	int e = 0;
 
 	for (int i = 0; i < p->n; i++) {
 		mr_stage_text(&p->stage[i], &s);
 		mr_str_add(&s, "\n");
 	}
-	h = XXH3_64bits(s.text, s.len);
+	if (s.failed)
+		e = mr_err_nomem(err, s.cap);
+	else
+		*hash = XXH3_64bits(s.text, s.len);
 	mr_str_fini(&s);
-	return h;
+	return e;
 }

@@ -47,6 +47,7 @@ int mr_pipeline_point(const struct mr_pipeline *p, int i, struct mr_err *err);
 void mr_stage_text(const struct mr_stage *s, struct mr_str *out);
 
 /* A hash of all stages and parameters: equal texts, equal hash. */
-uint64_t mr_pipeline_hash(const struct mr_pipeline *p);
+int mr_pipeline_hash(const struct mr_pipeline *p, uint64_t *hash,
+		     struct mr_err *err);
 
 #endif

@@ -655,8 +655,7 @@ static void end_run(struct mr_worker *w, struct mr_slot *slot, uint32_t rows)
 
 	if (atomic_fetch_sub(&slot->left, rows) != rows)
 		return;
-	if (atomic_load(&slot->batch))
-		mr_batch_finish(slot->batch, &l->pool);
+	mr_batch_finish(atomic_load(&slot->batch), &l->pool);
 	if (atomic_exchange(&slot->state, MR_SLOT_READY) != MR_SLOT_AWAITED)
 		return;
 	w->owed = slot;
@@ -673,8 +672,9 @@ static bool do_run(struct mr_worker *w, uint64_t s, uint32_t first,
 	uint64_t position = s * l->rows + first, window = UINT64_MAX;
 	bool ahead = false;
 
-	if (!r.b) { /* no memory: the consumer will say so */
-		end_run(w, slot, end - first);
+	if (!r.b) { /* no memory: the consumer finds no batch, and says so */
+		atomic_store(&slot->state, MR_SLOT_READY);
+		mr_futex_wake(&slot->state, 1);
 		return false;
 	}
 	r.run = begin_run(r.b, first, end - first);
