@@ -10,14 +10,16 @@
 #include "core/queue.h"
 
 enum {
-	AHEAD_MAX = 2048, /* positions that the fetcher looks ahead */
-	OPS = 256,	  /* requests in flight at most */
-	THREADS = 64,	  /* of the fallback */
+	AHEAD_MAX = 2048,      /* positions that the fetcher looks ahead */
+	BYTES_MAX = 256 << 20, /* and bytes: more does not help */
+	OPS = 256,	       /* requests in flight at most */
+	THREADS = 64,	       /* of the fallback */
 	PATH = 4096,
 	FIRST_DEPTH = 16,
+	WARM_ENOUGH = 64, /* requests that tell whether storage is warm */
 	IDLE_NS = 10 * 1000 * 1000,
 	FIRST_GUESS = 128 << 10, /* bytes of a file not seen yet */
-	READ_MAX = 1 << 30,	 /* one request's result fits an int */
+	LARGE = 512 << 10,	 /* samples that are not worth a second copy */
 };
 
 /* WANTED: empty, AWAITED: pending, and a worker sleeps on it. */
@@ -30,8 +32,9 @@ struct op {
 	struct mr_buf *buf;
 	struct mr_extent at;
 	size_t want;
-	int result; /* bytes or -errno */
-	int parts;  /* completions still to come */
+	bool advise; /* large: the kernel is told to read it, nothing more */
+	int result;  /* bytes or -errno */
+	int parts;   /* completions still to come */
 	char path[PATH];
 };
 
@@ -56,9 +59,10 @@ struct mr_fetch {
 	struct mr_pool pool;
 
 	struct mr_order_cache order;
-	uint64_t at;  /* next position to think of */
-	bool inside;  /* its window is ours */
-	size_t guess; /* bytes to ask for when the length is unknown */
+	uint64_t at;	       /* next position to think of */
+	bool inside;	       /* its window is ours */
+	size_t guess;	       /* bytes to ask for when the length is unknown */
+	atomic_size_t advised; /* bytes of large samples on their way */
 	unsigned in_flight;
 	atomic_uint depth;
 
@@ -134,6 +138,8 @@ void mr_fetch_done(struct mr_fetch *f, struct mr_fetched *got)
 {
 	mr_buf_unref(got->buf);
 	got->buf = NULL;
+	atomic_fetch_sub(&f->advised, got->advised);
+	got->advised = 0;
 	atomic_store(&got->state, EMPTY);
 	wake_fetcher(f);
 }
@@ -157,12 +163,34 @@ static void set_pending(struct mr_fetched *e)
 		atomic_store(&e->state, AWAITED);
 }
 
+static void finish(struct mr_fetch *f, struct op *op)
+{
+	f->free_op[f->free_ops++] = (int)(op - f->op);
+	f->in_flight--;
+	f->completions++;
+}
+
+/* The worker reads by itself, or finds the error. */
+static void leave_to_worker(struct mr_fetched *e)
+{
+	e->error = 0;
+	e->retry = true;
+	e->buf = NULL;
+	e->length = 0;
+	publish(e);
+}
+
 static void complete(struct mr_fetch *f, struct op *op)
 {
 	struct mr_fetched *e = op->entry;
 	bool to_end = op->at.length == MR_TO_END;
 	size_t got = op->result > 0 ? (size_t)op->result : 0;
 
+	if (op->advise) {
+		finish(f, op);
+		leave_to_worker(e);
+		return;
+	}
 	e->error = op->result < 0 ? -op->result : 0;
 	e->length = got;
 	e->buf = op->buf;
@@ -173,10 +201,8 @@ static void complete(struct mr_fetch *f, struct op *op)
 		f->guess = op->want * 2;
 	else if (to_end && got + got / 8 > f->guess)
 		f->guess = got + got / 4;
+	finish(f, op);
 	publish(e);
-	f->free_op[f->free_ops++] = (int)(op - f->op);
-	f->in_flight--;
-	f->completions++;
 }
 
 /* ---- io_uring ---- */
@@ -235,18 +261,27 @@ static void tag(struct mr_fetch *f, struct io_uring_sqe *sqe, struct op *op,
 				(uint64_t)(op - f->op) << 2 | (uint64_t)part);
 }
 
+/* The read, or what stands for it. */
+static void prep_bytes(struct io_uring_sqe *sqe, const struct op *op, int fd)
+{
+	if (op->advise)
+		io_uring_prep_fadvise(sqe, fd, op->at.offset, (off_t)op->want,
+				      POSIX_FADV_WILLNEED);
+	else
+		io_uring_prep_read(sqe, fd, op->buf->data, (unsigned)op->want,
+				   op->at.offset);
+}
+
 /* The queue holds four parts for each request: never full. */
 static void ring_submit(struct mr_fetch *f, struct op *op)
 {
 	unsigned slot = (unsigned)(op - f->op);
-	unsigned want = (unsigned)op->want;
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&f->ring);
 
 	op->parts = 0;
 	op->result = 0;
 	if (op->at.fd >= 0) {
-		io_uring_prep_read(sqe, op->at.fd, op->buf->data, want,
-				   op->at.offset);
+		prep_bytes(sqe, op, op->at.fd);
 		tag(f, sqe, op, READ);
 		return;
 	}
@@ -256,7 +291,7 @@ static void ring_submit(struct mr_fetch *f, struct op *op)
 	sqe->flags |= IOSQE_IO_HARDLINK;
 	tag(f, sqe, op, OPEN);
 	sqe = io_uring_get_sqe(&f->ring);
-	io_uring_prep_read(sqe, (int)slot, op->buf->data, want, op->at.offset);
+	prep_bytes(sqe, op, (int)slot);
 	sqe->flags |= IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK;
 	tag(f, sqe, op, READ);
 	sqe = io_uring_get_sqe(&f->ring);
@@ -310,7 +345,10 @@ static int read_blocking(const struct op *op)
 		fd = open(op->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return -errno;
-	while (n < op->want && !e) {
+	if (op->advise)
+		posix_fadvise(fd, (off_t)op->at.offset, (off_t)op->want,
+			      POSIX_FADV_WILLNEED);
+	while (n < op->want && !e && !op->advise) {
 		ssize_t k = pread(fd, (char *)op->buf->data + n, op->want - n,
 				  (off_t)(op->at.offset + n));
 
@@ -410,50 +448,51 @@ static void taken(struct mr_fetch *f)
 		f->inside = false;
 }
 
-/* Nothing read: the worker finds the bytes, or the error, by itself. */
-static void leave_to_worker(struct mr_fetched *e)
+/* Memory for the bytes of a request; none is needed for a large one, which
+ * only counts. False when there is no room now. */
+static bool make_room(struct mr_fetch *f, struct op *op)
 {
-	e->error = 0;
-	e->retry = true;
-	e->buf = NULL;
-	e->length = 0;
-	publish(e);
+	struct mr_err err;
+	size_t ahead = atomic_load(&f->advised);
+
+	op->advise = op->want > LARGE;
+	op->buf = NULL;
+	if (!op->advise)
+		return mr_pool_get(&f->pool, op->want, &op->buf, &err) == 0;
+	if (ahead > 0 && ahead + op->want > BYTES_MAX)
+		return false;
+	atomic_fetch_add(&f->advised, op->want);
+	op->entry->advised = op->want;
+	return true;
 }
 
-/* Starts one request; false when there is no position or no memory now. */
+/* Starts one request; false when there is no position or no room now. */
 static bool start_one(struct mr_fetch *f)
 {
 	const struct mr_plan *plan = &f->l->plan;
-	struct mr_fetched *e;
 	struct mr_err err;
 	struct op *op;
 	uint64_t position, index;
 
 	if (!next_position(f, &position, &index))
 		return false;
-	e = &f->entry[position % f->entries];
 	op = &f->op[f->free_op[f->free_ops - 1]];
+	op->entry = &f->entry[position % f->entries];
 	if (plan->source->locate(plan->source_self, index, op->path,
 				 sizeof(op->path), &op->at, &err)) {
-		leave_to_worker(e);
+		leave_to_worker(op->entry);
 		taken(f);
 		return true;
 	}
 	if (op->at.fd < 0 && op->at.path != op->path)
 		snprintf(op->path, sizeof(op->path), "%s", op->at.path);
 	op->want = op->at.length == MR_TO_END ? f->guess : op->at.length;
-	if (op->want > f->budget.max / 4 || op->want > READ_MAX) {
-		leave_to_worker(e);
-		taken(f);
-		return true;
-	}
-	if (mr_pool_get(&f->pool, op->want, &op->buf, &err))
+	if (!make_room(f, op))
 		return false;
 	f->free_ops--;
 	f->in_flight++;
 	f->submitted++;
-	op->entry = e;
-	set_pending(e);
+	set_pending(op->entry);
 	taken(f);
 	if (f->has_ring)
 		ring_submit(f, op);
@@ -501,7 +540,7 @@ static bool storage_is_warm(struct mr_fetch *f)
 {
 	bool warm;
 
-	if (f->submitted < 256)
+	if (f->submitted < WARM_ENOUGH)
 		return false;
 	warm = f->warm * 20 > f->submitted * 19;
 	f->submitted = f->warm = 0;
@@ -619,7 +658,10 @@ int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,
 	f->at = atomic_load(&l->next) / MR_FETCH_WINDOW * MR_FETCH_WINDOW;
 	f->best_depth = FIRST_DEPTH;
 	atomic_init(&f->depth, FIRST_DEPTH);
-	mr_budget_init(&f->budget, l->budget.max / 4, false);
+	mr_budget_init(&f->budget,
+		       l->budget.max / 4 < BYTES_MAX ? l->budget.max / 4 :
+						       BYTES_MAX,
+		       false);
 	mr_pool_init(&f->pool, &f->budget, OPS);
 	e = fetch_alloc(f, err);
 	if (!e && mode == MR_FETCH_AHEAD) {

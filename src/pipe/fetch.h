@@ -2,7 +2,10 @@
 /*
  * Fetch: reads samples ahead of the workers, in the order that the seed
  * fixes, with as many requests in flight as the storage rewards. Used when
- * the storage is slow; warm data is read by the workers themselves.
+ * the storage is slow; warm data is read by the workers themselves. Small
+ * samples are read into buffers; for large ones the kernel is asked to have
+ * them in the page cache by the time that a worker reads them to where they
+ * belong, which saves a copy.
  *
  * Positions are decided upon in windows: whoever comes first to a window,
  * a worker (then workers read it) or the fetcher (then it does), settles it
@@ -22,6 +25,7 @@ struct mr_fetched {
 	bool retry;	    /* the worker must read it itself */
 	struct mr_buf *buf; /* holds the bytes */
 	size_t length;
+	size_t advised; /* bytes that the kernel was asked to read */
 };
 
 /* mode: enum mr_fetch_mode. Its thread starts when it is first needed. */

@@ -13,7 +13,9 @@ enum {
 
 void mr_perm_init(struct mr_perm *p, uint64_t n, uint64_t key)
 {
-	unsigned bits = 2;
+	/* Halves of fewer bits mix too little: some orders of five samples
+	 * would be almost twice as likely as others. */
+	unsigned bits = 8;
 
 	while (bits < 64 && n > 1ull << bits)
 		bits++;

@@ -9,12 +9,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define MUST(ok)                                                   \
-	do {                                                       \
-		if (!(ok)) {                                       \
-			fprintf(stderr, "not true: %s\n", #ok);    \
-			abort();                                   \
-		}                                                  \
+#define MUST(ok)                                                \
+	do {                                                    \
+		if (!(ok)) {                                    \
+			fprintf(stderr, "not true: %s\n", #ok); \
+			abort();                                \
+		}                                               \
 	} while (0)
 
 static char *canonical(const struct mr_pipeline *p)
@@ -34,6 +34,7 @@ static void check_canonical(const struct mr_pipeline *p)
 	char *text = canonical(p), *again;
 	struct mr_pipeline *q = NULL;
 	struct mr_err err;
+	uint64_t a, b;
 
 	MUST(text);
 	if (mr_pipeline_parse(&q, text, NULL, &err)) {

@@ -40,11 +40,14 @@ static void make(struct fixture *x, int ndim, bool pad)
 	*x = (struct fixture){ .ndim = ndim };
 	mr_budget_init(&x->budget, 1 << 24, false);
 	mr_pool_init(&x->pool, &x->budget, 100);
-	x->plan = (struct mr_plan){ .outs = 2, .ragged = 1, .pad = pad,
-				    .pad_value = -7, .batch.count = ROWS };
-	x->plan.out[0] = (struct mr_out_field){ .name = "data",
-						.spec = { MR_I16, ndim,
-							  { 0 } } };
+	x->plan = (struct mr_plan){ .outs = 2,
+				    .ragged = 1,
+				    .pad = pad,
+				    .pad_value = -7,
+				    .batch.count = ROWS };
+	x->plan.out[0] =
+		(struct mr_out_field){ .name = "data",
+				       .spec = { MR_I16, ndim, { 0 } } };
 	for (int d = 0; d < ndim; d++)
 		x->plan.out[0].spec.shape[d] = MR_ANY;
 	x->plan.out[1] = (struct mr_out_field){ .name = "label",
@@ -296,12 +299,12 @@ int main(void)
 		cmocka_unit_test(test_ragged_fields_are_joined_in_order),
 		cmocka_unit_test(test_ragged_fields_close_the_gaps_of_bad_rows),
 		cmocka_unit_test(
-		    test_padded_fields_are_filled_up_to_the_largest),
+			test_padded_fields_are_filled_up_to_the_largest),
 		cmocka_unit_test(test_padded_fields_close_the_gaps_of_bad_rows),
 		cmocka_unit_test(
-		    test_a_batch_that_does_not_fit_fails_and_says_so),
+			test_a_batch_that_does_not_fit_fails_and_says_so),
 		cmocka_unit_test(
-		    test_the_digest_sees_names_types_shapes_and_bytes),
+			test_the_digest_sees_names_types_shapes_and_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,9 +56,9 @@ static int fails_with(int code)
 
 /* ---- the calls ---- */
 
-#define WRAP(type, name, args)    \
-	type __real_##name args;  \
-	type __wrap_##name args;  \
+#define WRAP(type, name, args)   \
+	type __real_##name args; \
+	type __wrap_##name args; \
 	type __wrap_##name args
 
 WRAP(void *, malloc, (size_t n))
@@ -157,10 +157,9 @@ static int make_data(void **state)
 		for (size_t k = 0; k < file_bytes(i); k++)
 			bytes[k] = byte_at(i, k);
 		put(textf("files/%02d", (int)i), bytes, file_bytes(i));
-		at += (size_t)snprintf(list + at, sizeof(list) - at,
-				       "files/%s%02d,%d\n",
-				       i == MISSING ? "no" : "", (int)i,
-				       (int)i * 3);
+		at += (size_t)snprintf(
+			list + at, sizeof(list) - at, "files/%s%02d,%d\n",
+			i == MISSING ? "no" : "", (int)i, (int)i * 3);
 		for (size_t k = 0; k < WIDTH; k++)
 			rows[i * WIDTH + k] = byte_at(i, k);
 		labels[i] = (int64_t)i * 3;
@@ -203,19 +202,19 @@ static void on_alarm(int sig)
 	_exit(1);
 }
 
-#define CHECK(ok, ...)                                                        \
-	do {                                                                  \
-		if (!(ok)) {                                                  \
-			int what_ = atomic_exchange(&what, NOTHING);          \
-			fprintf(stderr,                                       \
-				"%s; on_error %d, threads %d, fetch %d%s; "   \
-				"%s %ld fails %s:\n",                         \
-				now.job->text, now.job->on_error,             \
-				now.job->threads, now.job->fetch,             \
-				now.job->uring ? " by io_uring" : "",         \
-				what_name[what_], now.k, how_name[how]);      \
-			fail_msg(__VA_ARGS__);                                \
-		}                                                             \
+#define CHECK(ok, ...)                                                      \
+	do {                                                                \
+		if (!(ok)) {                                                \
+			int what_ = atomic_exchange(&what, NOTHING);        \
+			fprintf(stderr,                                     \
+				"%s; on_error %d, threads %d, fetch %d%s; " \
+				"%s %ld fails %s:\n",                       \
+				now.job->text, now.job->on_error,           \
+				now.job->threads, now.job->fetch,           \
+				now.job->uring ? " by io_uring" : "",       \
+				what_name[what_], now.k, how_name[how]);    \
+			fail_msg(__VA_ARGS__);                              \
+		}                                                           \
 	} while (0)
 
 static bool row_is_right(const struct job *j, const struct mr_batch *b,
@@ -509,7 +508,7 @@ int main(void)
 		cmocka_unit_test(test_dense_arrays_survive_every_failure),
 		cmocka_unit_test(test_ragged_files_survive_every_failure),
 		cmocka_unit_test(
-		    test_reading_by_threads_survives_every_failure),
+			test_reading_by_threads_survives_every_failure),
 		cmocka_unit_test(test_padded_files_survive_every_failure),
 		cmocka_unit_test(test_listed_files_survive_every_failure),
 		cmocka_unit_test(test_explaining_survives_every_failure),

@@ -216,9 +216,9 @@ static void test_a_slow_sample_does_not_mix_up_the_others(void **state)
 	opt.epochs = 1;
 	opt.order = MR_ORDER_SEQUENTIAL;
 	for (int i = 0; i < 2; i++)
-		compare_both(textf("files %s/many | %s | batch 3000", top,
-				   casts),
-			     opt);
+		compare_both(
+			textf("files %s/many | %s | batch 3000", top, casts),
+			opt);
 }
 
 /* ---- life ---- */
@@ -276,13 +276,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_small_files_read_ahead_are_the_same),
 		cmocka_unit_test(
-		    test_files_of_any_size_read_ahead_are_the_same),
+			test_files_of_any_size_read_ahead_are_the_same),
 		cmocka_unit_test(test_missing_files_read_ahead_are_as_bad),
 		cmocka_unit_test(test_a_missing_file_read_ahead_is_named),
 		cmocka_unit_test(test_arrays_read_ahead_are_the_same),
 		cmocka_unit_test(test_a_slow_sample_does_not_mix_up_the_others),
 		cmocka_unit_test(
-		    test_a_loader_that_reads_ahead_closes_at_any_time),
+			test_a_loader_that_reads_ahead_closes_at_any_time),
 		cmocka_unit_test(test_seeking_while_reading_ahead_is_exact),
 	};
 

@@ -156,8 +156,8 @@ static void test_floats_become_the_nearest_half(void **state)
 	for (uint32_t i = 0; i < 0x7c00; i++) {
 		uint16_t h = (uint16_t)i, next = (uint16_t)(i + 1);
 		float a = (float)value_of(&h, MR_F16);
-		float b = i == 0x7bff ? 65536.0f :
-					(float)value_of(&next, MR_F16);
+		float b =
+			i == 0x7bff ? 65536.0f : (float)value_of(&next, MR_F16);
 		float mid = a / 2 + b / 2;
 
 		for (int sign = -1; sign <= 1; sign += 2) {
@@ -201,19 +201,41 @@ enum { MANY = 5000 };
 static void random_value(uint64_t *seed, enum mr_dtype t, void *to)
 {
 	static const double hard[] = {
-		0,	     -0.0,	  0.5,
-		-0.5,	     0.99,	  -1,
-		127.5,	     255,	  255.99,
-		256,	     -32768.9,	  32767.5,
-		65504,	     65519.99,	  65520,
-		2147483647,  2147483648., -2147483649.,
-		0x1p63,	     -0x1p63,	  0x1p63 - 1024,
-		1e300,	     -1e300,	  INFINITY,
-		-INFINITY,   NAN,	  0x1p-1074,
-		0x1p-25,     0x1.8p-25,	  16777217,
-		1 + 0x1p-11, 1 + 0x1p-11 + 0x1p-40,
+		0,
+		-0.0,
+		0.5,
+		-0.5,
+		0.99,
+		-1,
+		127.5,
+		255,
+		255.99,
+		256,
+		-32768.9,
+		32767.5,
+		65504,
+		65519.99,
+		65520,
+		2147483647,
+		2147483648.,
+		-2147483649.,
+		0x1p63,
+		-0x1p63,
+		0x1p63 - 1024,
+		1e300,
+		-1e300,
+		INFINITY,
+		-INFINITY,
+		NAN,
+		0x1p-1074,
+		0x1p-25,
+		0x1.8p-25,
+		16777217,
+		1 + 0x1p-11,
+		1 + 0x1p-11 + 0x1p-40,
 		1 + 0x1.8p-10 - 0x1p-45,
-		0x1.000001p-25, 1 + 0x1p-24,
+		0x1.000001p-25,
+		1 + 0x1p-24,
 	};
 	uint64_t r = draw(seed);
 	double d = hard[r % MR_COUNT(hard)];
@@ -221,8 +243,8 @@ static void random_value(uint64_t *seed, enum mr_dtype t, void *to)
 	uint16_t h;
 
 	if (r >> 32 & 1) {
-		d = ldexp((double)(int64_t)draw(seed), (int)(r >> 40 % 60) % 90 -
-							   75);
+		d = ldexp((double)(int64_t)draw(seed),
+			  (int)(r >> 40 % 60) % 90 - 75);
 		f = (float)d;
 	}
 	h = r >> 33 & 1 ? (uint16_t)(r >> 8) : half_of(d);
@@ -322,10 +344,10 @@ static void check_affine(affine *run, bool in_first, bool out_first,
 	run(src, t, dst, pixels, channels, scale, bias);
 	for (size_t c = 0; c < channels; c++) {
 		for (size_t i = 0; i < pixels; i++) {
-			size_t from = in_first ? c * pixels + i :
-						 i * channels + c;
-			size_t to = out_first ? c * pixels + i :
-						i * channels + c;
+			size_t from =
+				in_first ? c * pixels + i : i * channels + c;
+			size_t to =
+				out_first ? c * pixels + i : i * channels + c;
 			double x = (double)value_of(src + from * size, t);
 			double want = x * (double)scale[c] + (double)bias[c];
 			double error = fabs(x * (double)scale[c]) +
@@ -347,7 +369,7 @@ static void test_affine_kernels_agree_with_a_plain_loop(void **state)
 	(void)state;
 	for (int i = 0; i < 400; i++) {
 		enum mr_dtype t =
-		    (enum mr_dtype)(MR_U8 + draw(&seed) % (MR_DTYPES - 1));
+			(enum mr_dtype)(MR_U8 + draw(&seed) % (MR_DTYPES - 1));
 		size_t channels = 1 + draw(&seed) % 16;
 		size_t pixels = draw(&seed) % (i % 4 ? 100 : 3000);
 
@@ -383,10 +405,9 @@ static void put_images(int channels)
 static void check_normalize(const char *with, int channels, bool chw,
 			    const double *mean, const double *std, double scale)
 {
-	struct mr_loader *l =
-	    must_open(textf("npy %s/u8.npy | normalize %s | batch 4", top,
-			    with),
-		      NULL);
+	struct mr_loader *l = must_open(
+		textf("npy %s/u8.npy | normalize %s | batch 4", top, with),
+		NULL);
 	struct mr_batch *b;
 	int seen = 0;
 
@@ -401,10 +422,10 @@ static void check_normalize(const char *with, int channels, bool chw,
 			for (int k = 0; k < H * W * channels; k++) {
 				int c = k % channels, p = k / channels;
 				int at = chw ? c * H * W + p : k;
-				double v =
-				    pixel(mr_batch_indices(b)[i], k) * scale;
+				double v = pixel(mr_batch_indices(b)[i], k) *
+					   scale;
 				double got = (double)
-				    x[(int)i * H * W * channels + at];
+					x[(int)i * H * W * channels + at];
 
 				v = (v - mean[c]) / std[c];
 				assert_true(fabs(got - v) <= 1e-6);
@@ -438,8 +459,7 @@ static void test_normalize_agrees_with_doubles(void **state)
 	put_images(2);
 	check_normalize("scale=0.01", 2, false, zero, one, 0.01);
 	check_normalize("scale=0.01 layout=chw", 2, true, zero, one, 0.01);
-	check_normalize("mean=0.1,0.2 std=1,2", 2, false, mean, std,
-			1 / 255.0);
+	check_normalize("mean=0.1,0.2 std=1,2", 2, false, mean, std, 1 / 255.0);
 }
 
 static void test_normalize_finds_the_channel_in_front(void **state)
@@ -453,9 +473,9 @@ static void test_normalize_finds_the_channel_in_front(void **state)
 	for (int i = 0; i < 72; i++)
 		data[i] = (float)i;
 	put_npy("chw.npy", "<f4", 3, shape, data, sizeof(data));
-	l = must_open(textf("npy %s/chw.npy | normalize mean=1,2,3 std=0.5,1,2",
-			    top),
-		      NULL);
+	l = must_open(
+		textf("npy %s/chw.npy | normalize mean=1,2,3 std=0.5,1,2", top),
+		NULL);
 	while ((b = must_next(l))) {
 		const float *x = mr_batch_find(b, "data")->tensor.data;
 		uint64_t at = mr_batch_indices(b)[0];
@@ -482,9 +502,9 @@ static void test_cast_goes_through_a_loader(void **state)
 
 	(void)state;
 	put_images(3);
-	l = must_open(textf("npy %s/u8.npy | cast f16 | cast i64 | batch 2",
-			    top),
-		      NULL);
+	l = must_open(
+		textf("npy %s/u8.npy | cast f16 | cast i64 | batch 2", top),
+		NULL);
 	while ((b = must_next(l))) {
 		const struct mr_field *f = mr_batch_find(b, "data");
 		const int64_t *x = f->tensor.data;
@@ -493,8 +513,8 @@ static void test_cast_goes_through_a_loader(void **state)
 		for (uint64_t i = 0; i < mr_batch_count(b); i++, seen++)
 			for (int k = 0; k < H * W * 3; k++)
 				assert_int_equal(
-				    x[(int)i * H * W * 3 + k],
-				    pixel(mr_batch_indices(b)[i], k));
+					x[(int)i * H * W * 3 + k],
+					pixel(mr_batch_indices(b)[i], k));
 		mr_batch_release(b);
 	}
 	assert_int_equal(seen, N);

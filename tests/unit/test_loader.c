@@ -168,8 +168,7 @@ static struct mr_loader *open_kind(const struct kind *k, int rows,
 }
 
 /* One epoch: each sample once, full batches but the last, in order. */
-static uint64_t check_epoch(struct mr_loader *l, const struct kind *k,
-			    int rows)
+static uint64_t check_epoch(struct mr_loader *l, const struct kind *k, int rows)
 {
 	uint8_t seen[N] = { 0 };
 	uint64_t digest = 0, number = 0, left = N;
@@ -278,8 +277,9 @@ static void test_select_changes_the_fields_of_a_batch(void **state)
 			for (int64_t k = x->offsets[i]; k < x->offsets[i + 1];
 			     k++)
 				assert_int_equal(
-				    v[k], byte_at(mr_batch_indices(b)[i],
-						  (size_t)(k - x->offsets[i])));
+					v[k],
+					byte_at(mr_batch_indices(b)[i],
+						(size_t)(k - x->offsets[i])));
 		mr_batch_release(b);
 	}
 	mr_loader_close(l);
@@ -409,7 +409,7 @@ static void test_closing_at_any_time_stops_cleanly(void **state)
 	for (int i = 0; i < 150; i++) {
 		struct mr_options opt = options(1 + i % 8);
 		struct mr_loader *l =
-		    open_kind(&kinds[i % 3], 1 + i % 40, &opt);
+			open_kind(&kinds[i % 3], 1 + i % 40, &opt);
 
 		opt.fetch = i % 3;
 		for (int k = 0; k < i % 5; k++)
@@ -552,7 +552,7 @@ static void test_small_batches_stay_within_their_memory(void **state)
 
 /* ---- bad samples ---- */
 
-/* A table of the files; numbers 5, 50 and 150 of it do not exist. */
+/* A table of the files; numbers 3, 5 and 150 of it do not exist. */
 static void put_list(void)
 {
 	char text[N * 16] = "";
@@ -560,8 +560,8 @@ static void put_list(void)
 
 	for (int i = 0; i < N; i++)
 		n += (size_t)snprintf(
-		    text + n, sizeof(text) - n, "files/%s%03d\t%d\n",
-		    i == 5 || i == 50 || i == 150 ? "no" : "", i, i * 2);
+			text + n, sizeof(text) - n, "files/%s%03d\t%d\n",
+			i == 3 || i == 5 || i == 150 ? "no" : "", i, i * 2);
 	put("list.tsv", text, n);
 }
 
@@ -586,8 +586,8 @@ static void check_listed(const struct mr_batch *b)
 
 	for (uint64_t i = 0; i < mr_batch_count(b); i++) {
 		uint64_t at = mr_batch_indices(b)[i];
-		const uint8_t *v = (const uint8_t *)x->tensor.data +
-				   x->offsets[i];
+		const uint8_t *v =
+			(const uint8_t *)x->tensor.data + x->offsets[i];
 
 		assert_int_equal(y[i], at * 2);
 		assert_int_equal(x->shapes[i], file_bytes(at));
@@ -620,10 +620,10 @@ static void test_bad_samples_are_skipped_and_listed_in_order(void **state)
 			}
 		}
 		assert_int_equal(n, 2 * (N - 3));
-		check_bad(l, 0, 5, 0);
-		check_bad(l, 1, 50, 0);
+		check_bad(l, 0, 3, 0);
+		check_bad(l, 1, 5, 0);
 		check_bad(l, 2, 150, 0);
-		check_bad(l, 3, 5, 1);
+		check_bad(l, 3, 3, 1);
 		assert_true(mr_loader_bad(l, 5, &bad));
 		assert_false(mr_loader_bad(l, 6, &bad));
 		mr_loader_stats(l, &st);
@@ -672,7 +672,7 @@ static void test_a_bad_sample_stops_the_loader_for_good(void **state)
 		}
 		assert_int_equal(e, MR_EIO);
 		assert_int_equal(n, 1);
-		assert_non_null(strstr(err.text, "files/no005"));
+		assert_non_null(strstr(err.text, "files/no003"));
 		assert_int_equal(mr_loader_next(l, &b, &again), e);
 		assert_string_equal(err.text, again.text);
 		/* It stands before the batch that was not given. */
@@ -722,21 +722,21 @@ int main(void)
 		cmocka_unit_test(test_ranks_deliver_each_sample_once_together),
 		cmocka_unit_test(test_batches_held_stay_valid_and_distinct),
 		cmocka_unit_test(
-		    test_a_batch_lives_until_its_last_reference_goes),
+			test_a_batch_lives_until_its_last_reference_goes),
 		cmocka_unit_test(test_another_thread_may_release),
 		cmocka_unit_test(test_closing_at_any_time_stops_cleanly),
 		cmocka_unit_test(test_a_forked_child_is_told_so),
 		cmocka_unit_test(test_options_out_of_range_are_refused),
 		cmocka_unit_test(
-		    test_options_that_no_table_checked_are_refused),
+			test_options_that_no_table_checked_are_refused),
 		cmocka_unit_test(test_dense_pipelines_stay_within_their_memory),
 		cmocka_unit_test(test_small_batches_stay_within_their_memory),
 		cmocka_unit_test(
-		    test_bad_samples_are_skipped_and_listed_in_order),
+			test_bad_samples_are_skipped_and_listed_in_order),
 		cmocka_unit_test(test_a_batch_of_bad_samples_alone_is_left_out),
 		cmocka_unit_test(test_a_bad_sample_stops_the_loader_for_good),
 		cmocka_unit_test(
-		    test_replaced_samples_are_the_same_with_any_threads),
+			test_replaced_samples_are_the_same_with_any_threads),
 	};
 
 	return cmocka_run_group_tests(tests, make_data, remove_top);

@@ -17,8 +17,7 @@ static struct mr_order order(int kind, uint64_t n, uint64_t seed)
 }
 
 /* Counts each sample of this rank's epoch. */
-static void count_epoch(const struct mr_order *o, uint64_t epoch,
-			uint8_t *seen)
+static void count_epoch(const struct mr_order *o, uint64_t epoch, uint8_t *seen)
 {
 	struct mr_order_cache c = { 0 };
 	uint64_t n = mr_order_length(o);
@@ -227,7 +226,8 @@ static int agree(const struct mr_order *a, uint64_t ea,
 	int same = 0;
 
 	for (uint64_t i = 0; i < a->n; i++)
-		same += mr_order_at(a, &ca, ea, i) == mr_order_at(b, &cb, eb, i);
+		same += mr_order_at(a, &ca, ea, i) ==
+			mr_order_at(b, &cb, eb, i);
 	return same;
 }
 
@@ -277,8 +277,8 @@ static void test_block_order_keeps_neighbours_near(void **state)
 	}
 }
 
-static void test_block_order_leaves_out_other_samples_in_each_epoch(
-    void **state)
+static void
+test_block_order_leaves_out_other_samples_in_each_epoch(void **state)
 {
 	enum { N = 1000 };
 	struct mr_order o = order(MR_ORDER_BLOCK, N, 11);
@@ -320,7 +320,7 @@ static void fair(const char *what, const uint32_t *count, uint64_t cells,
 			 (unsigned long long)cells, z);
 }
 
-enum { DRAWS = 100000 };
+enum { DRAWS = 100000, FEW = 20000 };
 
 /* What stands first, in the middle and last, and how far the second is from
  * the first, when the seed or the epoch goes up by one each time. */
@@ -330,8 +330,7 @@ static void check_fair(uint64_t n, bool epochs)
 	uint32_t *count = calloc(4 * n, sizeof(*count));
 
 	for (uint64_t i = 0; i < DRAWS; i++) {
-		struct mr_order o =
-		    order(MR_ORDER_SHUFFLE, n, epochs ? 7 : i);
+		struct mr_order o = order(MR_ORDER_SHUFFLE, n, epochs ? 7 : i);
 		struct mr_order_cache c = { 0 };
 		uint64_t first = mr_order_at(&o, &c, epochs ? i : 0, 0);
 		uint64_t next = mr_order_at(&o, &c, epochs ? i : 0, 1);
@@ -408,6 +407,62 @@ static void test_each_pair_is_as_likely(void **state)
 	}
 }
 
+/* All orders of a few samples, as numbers in base n. */
+static void test_each_order_of_a_few_samples_is_as_likely(void **state)
+{
+	(void)state;
+	for (uint64_t n = 2; n <= 6; n++) {
+		uint32_t count[46656] = { 0 };
+		uint64_t cells = 0, orders = 1, codes = 1;
+
+		for (uint64_t i = 1; i <= n; i++) {
+			orders *= i;
+			codes *= n;
+		}
+		for (uint64_t seed = 0; seed < FEW; seed++) {
+			struct mr_order o = order(MR_ORDER_SHUFFLE, n, seed);
+			struct mr_order_cache c = { 0 };
+			uint64_t code = 0;
+
+			for (uint64_t i = 0; i < n; i++)
+				code = code * n + mr_order_at(&o, &c, 0, i);
+			count[code]++;
+		}
+		for (uint64_t i = 0; i < codes; i++)
+			if (count[i])
+				count[cells++] = count[i];
+		assert_int_equal(cells, orders);
+		fair("orders", count, cells, FEW);
+	}
+}
+
+static void test_each_triple_of_a_few_samples_is_as_likely(void **state)
+{
+	(void)state;
+	for (uint64_t n = 7; n <= 16; n++) {
+		uint32_t *count = calloc(n * n * n, sizeof(*count));
+		uint64_t cells = 0;
+
+		for (uint64_t seed = 0; seed < FEW; seed++) {
+			struct mr_order o = order(MR_ORDER_SHUFFLE, n, seed);
+			struct mr_order_cache c = { 0 };
+			uint64_t a = mr_order_at(&o, &c, 0, 0);
+			uint64_t b = mr_order_at(&o, &c, 0, 1);
+
+			count[(a * n + b) * n + mr_order_at(&o, &c, 0, 2)]++;
+		}
+		for (uint64_t i = 0; i < n * n * n; i++) {
+			uint64_t a = i / n / n, b = i / n % n, d = i % n;
+
+			if (a != b && b != d && a != d)
+				count[cells++] = count[i];
+		}
+		assert_int_equal(cells, n * (n - 1) * (n - 2));
+		fair("triples", count, cells, FEW);
+		free(count);
+	}
+}
+
 /* The test itself can fail: a shuffle that is a mere rotation is caught. */
 static void test_the_chi_square_catches_an_unfair_order(void **state)
 {
@@ -428,21 +483,24 @@ int main(void)
 		cmocka_unit_test(test_every_order_has_each_sample_once),
 		cmocka_unit_test(test_large_orders_have_each_sample_once),
 		cmocka_unit_test(
-		    test_a_permutation_of_2_to_the_40_stays_inside),
+			test_a_permutation_of_2_to_the_40_stays_inside),
 		cmocka_unit_test(test_sequential_order_is_the_identity),
 		cmocka_unit_test(
-		    test_an_order_does_not_depend_on_what_was_asked_before),
+			test_an_order_does_not_depend_on_what_was_asked_before),
 		cmocka_unit_test(test_ranks_share_an_epoch_out_exactly),
 		cmocka_unit_test(
-		    test_a_global_batch_is_the_same_over_any_ranks),
+			test_a_global_batch_is_the_same_over_any_ranks),
 		cmocka_unit_test(test_drop_last_leaves_out_what_fills_no_batch),
 		cmocka_unit_test(test_epochs_and_seeds_give_different_orders),
 		cmocka_unit_test(test_block_order_keeps_neighbours_near),
 		cmocka_unit_test(
-		    test_block_order_leaves_out_other_samples_in_each_epoch),
+			test_block_order_leaves_out_other_samples_in_each_epoch),
 		cmocka_unit_test(test_each_sample_is_as_likely_at_each_place),
 		cmocka_unit_test(test_sample_0_lands_anywhere),
 		cmocka_unit_test(test_each_pair_is_as_likely),
+		cmocka_unit_test(test_each_order_of_a_few_samples_is_as_likely),
+		cmocka_unit_test(
+			test_each_triple_of_a_few_samples_is_as_likely),
 		cmocka_unit_test(test_the_chi_square_catches_an_unfair_order),
 	};
 

@@ -246,13 +246,13 @@ int main(void)
 		cmocka_unit_test(test_select_reorders_and_drops),
 		cmocka_unit_test(test_types_follow_the_steps),
 		cmocka_unit_test(
-		    test_only_the_last_step_of_a_field_writes_the_batch),
+			test_only_the_last_step_of_a_field_writes_the_batch),
 		cmocka_unit_test(test_fields_of_one_shape_are_dense),
 		cmocka_unit_test(test_fields_of_many_shapes_are_ragged),
 		cmocka_unit_test(test_batch_comes_last_and_once),
 		cmocka_unit_test(test_batches_that_cannot_exist_are_refused),
 		cmocka_unit_test(
-		    test_wrong_parameters_come_before_a_missing_source),
+			test_wrong_parameters_come_before_a_missing_source),
 	};
 
 	return cmocka_run_group_tests(tests, make_top, remove_top);

@@ -147,7 +147,8 @@ static void test_a_text_may_come_from_a_file(void **state)
 	assert_int_equal(p->n, 2);
 	mr_pipeline_free(p);
 	assert_int_equal(
-	    mr_pipeline_parse(&p, textf("@%s/no", top), NULL, &err), MR_EIO);
+		mr_pipeline_parse(&p, textf("@%s/no", top), NULL, &err),
+		MR_EIO);
 	assert_non_null(strstr(err.text, "/no"));
 }
 
@@ -295,8 +296,8 @@ static void test_texts_have_at_most_a_megabyte(void **state)
 	refuse(text, "a pipeline longer than 1048576 bytes");
 	put("long", text, max + 1);
 	assert_int_equal(
-	    mr_pipeline_parse(&p, textf("@%s/long", top), NULL, &err),
-	    MR_ELIMIT);
+		mr_pipeline_parse(&p, textf("@%s/long", top), NULL, &err),
+		MR_ELIMIT);
 	free(text);
 }
 
@@ -449,9 +450,9 @@ static void test_random_words_never_crash_the_parser(void **state)
 
 		for (size_t k = 0; k < n; k++)
 			at += (size_t)snprintf(
-			    text + at, sizeof(text) - at, "%s%s",
-			    word[draw(&seed) % MR_COUNT(word)],
-			    draw(&seed) % 2 ? " " : "");
+				text + at, sizeof(text) - at, "%s%s",
+				word[draw(&seed) % MR_COUNT(word)],
+				draw(&seed) % 2 ? " " : "");
 		check_any(text);
 	}
 }
@@ -467,7 +468,7 @@ int main(void)
 		cmocka_unit_test(test_a_step_may_name_its_field),
 		cmocka_unit_test(test_a_text_may_come_from_a_file),
 		cmocka_unit_test(
-		    test_unknown_names_are_answered_with_near_ones),
+			test_unknown_names_are_answered_with_near_ones),
 		cmocka_unit_test(test_values_that_are_wrong_say_what_is_wanted),
 		cmocka_unit_test(test_bars_without_steps_are_refused),
 		cmocka_unit_test(test_open_quotes_are_refused),
@@ -479,7 +480,7 @@ int main(void)
 		cmocka_unit_test(test_a_file_with_a_zero_byte_is_no_pipeline),
 		cmocka_unit_test(test_equal_pipelines_have_equal_hashes),
 		cmocka_unit_test(
-		    test_different_pipelines_have_different_hashes),
+			test_different_pipelines_have_different_hashes),
 		cmocka_unit_test(test_the_canonical_text_means_the_same),
 		cmocka_unit_test(test_random_bytes_never_crash_the_parser),
 		cmocka_unit_test(test_random_words_never_crash_the_parser),
