@@ -18,19 +18,25 @@ void mr_budget_init(struct mr_budget *b, size_t max, bool soft)
 	b->soft = soft;
 }
 
+static void note_peak(struct mr_budget *b, size_t now)
+{
+	size_t peak = atomic_load(&b->peak);
+
+	while (now > peak &&
+	       !atomic_compare_exchange_weak(&b->peak, &peak, now))
+		;
+}
+
 bool mr_budget_take(struct mr_budget *b, size_t bytes)
 {
-	size_t used = atomic_load(&b->used), now, peak;
+	size_t used = atomic_load(&b->used), now;
 
 	do {
 		if (!b->soft && (bytes > b->max || used > b->max - bytes))
 			return false;
 		now = used + bytes;
 	} while (!atomic_compare_exchange_weak(&b->used, &used, now));
-	peak = atomic_load(&b->peak);
-	while (now > peak &&
-	       !atomic_compare_exchange_weak(&b->peak, &peak, now))
-		;
+	note_peak(b, now);
 	return true;
 }
 
@@ -225,7 +231,7 @@ void mr_buf_reclaim(struct mr_buf *b)
 		return;
 	budget = b->pool->budget;
 	b->lent = false;
-	atomic_fetch_add(&budget->used, b->cap);
+	note_peak(budget, atomic_fetch_add(&budget->used, b->cap) + b->cap);
 }
 
 /* Whether a buffer that was lent fits into the budget again. */
