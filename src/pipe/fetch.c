@@ -449,51 +449,61 @@ static void taken(struct mr_fetch *f)
 }
 
 /* Memory for the bytes of a request; none is needed for a large one, which
- * only counts. False when there is no room now. */
-static bool make_room(struct mr_fetch *f, struct op *op)
+ * only counts. MR_ELIMIT: no room now. */
+static int make_room(struct mr_fetch *f, struct op *op, struct mr_err *err)
 {
-	struct mr_err err;
 	size_t ahead = atomic_load(&f->advised);
 
 	op->advise = op->want > LARGE;
 	op->buf = NULL;
 	if (!op->advise)
-		return mr_pool_get(&f->pool, op->want, &op->buf, &err) == 0;
+		return mr_pool_get(&f->pool, op->want, &op->buf, err);
 	if (ahead > 0 && ahead + op->want > BYTES_MAX)
-		return false;
+		return MR_ELIMIT;
 	atomic_fetch_add(&f->advised, op->want);
 	op->entry->advised = op->want;
-	return true;
+	return 0;
+}
+
+/* Where the sample lies, and room for it. */
+static int prepare(struct mr_fetch *f, struct op *op, uint64_t index)
+{
+	const struct mr_plan *plan = &f->l->plan;
+	struct mr_err err;
+	int e = plan->source->locate(plan->source_self, index, op->path,
+				     sizeof(op->path), &op->at, &err);
+
+	if (e)
+		return e == MR_ELIMIT ? MR_EIO : e;
+	if (op->at.fd < 0 && op->at.path != op->path)
+		snprintf(op->path, sizeof(op->path), "%s", op->at.path);
+	op->want = op->at.length == MR_TO_END ? f->guess : op->at.length;
+	return make_room(f, op, &err);
 }
 
 /* Starts one request; false when there is no position or no room now. */
 static bool start_one(struct mr_fetch *f)
 {
-	const struct mr_plan *plan = &f->l->plan;
-	struct mr_err err;
 	struct op *op;
 	uint64_t position, index;
+	int e;
 
 	if (!next_position(f, &position, &index))
 		return false;
 	op = &f->op[f->free_op[f->free_ops - 1]];
 	op->entry = &f->entry[position % f->entries];
-	if (plan->source->locate(plan->source_self, index, op->path,
-				 sizeof(op->path), &op->at, &err)) {
+	e = prepare(f, op, index);
+	if (e == MR_ELIMIT)
+		return false;
+	taken(f);
+	if (e) { /* whatever it is, the worker will meet it, and report it */
 		leave_to_worker(op->entry);
-		taken(f);
 		return true;
 	}
-	if (op->at.fd < 0 && op->at.path != op->path)
-		snprintf(op->path, sizeof(op->path), "%s", op->at.path);
-	op->want = op->at.length == MR_TO_END ? f->guess : op->at.length;
-	if (!make_room(f, op))
-		return false;
 	f->free_ops--;
 	f->in_flight++;
 	f->submitted++;
 	set_pending(op->entry);
-	taken(f);
 	if (f->has_ring)
 		ring_submit(f, op);
 	else

@@ -56,7 +56,9 @@ static uint64_t last_batch(const struct mr_loader *l)
 {
 	uint64_t end = UINT64_MAX, rest;
 
-	if (l->opt.epochs && l->opt.epochs < UINT64_MAX / l->epoch_batches)
+	/* So many that positions would overflow are as good as no end. */
+	if (l->opt.epochs &&
+	    l->opt.epochs < UINT64_MAX / 4 / l->epoch_batches / l->rows)
 		end = l->opt.epochs * l->epoch_batches;
 	if (l->opt.samples) {
 		uint64_t epochs = l->opt.samples / l->epoch_samples, by;

@@ -135,6 +135,12 @@ static int plan_outputs(struct mr_plan *plan, const struct mr_fields *fs,
 		o->dense = mr_spec_fixed(&o->spec);
 		o->row_bytes = o->dense ? mr_tensor_bytes(&t) : 0;
 		o->ragged = o->dense ? -1 : plan->ragged++;
+		if (o->spec.ndim == MR_MAX_DIMS && (o->dense || plan->pad))
+			return mr_err_set(err, MR_ELIMIT,
+					  "field '%s' has %d dimensions; with "
+					  "the batch's there would be one too "
+					  "many",
+					  o->name, MR_MAX_DIMS);
 		if (!mr_shape_elements(t.shape, t.ndim, t.dtype, &elements) ||
 		    elements > (INT64_MAX >> 8) / rows)
 			return mr_err_set(err, MR_ELIMIT,

@@ -100,6 +100,13 @@ static int infer(const void *self, const struct mr_spec *in,
 		 values(n));
 	if (channel_dim(n, in) == -2)
 		return mr_op_refuse("normalize", in, why, err);
+	if (n->layout == AUTO && in->dtype == MR_U8 && in->ndim == 3 &&
+	    in->shape[2] == MR_ANY)
+		return mr_op_refuse("normalize", in,
+				    "its last dimension is open, so that it "
+				    "may be an image or not; say layout=chw "
+				    "or layout=keep",
+				    err);
 	if (chw &&
 	    (in->ndim != 3 || in->shape[2] < 1 || in->shape[2] > CHANNELS))
 		return mr_op_refuse("normalize", in,
