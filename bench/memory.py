@@ -29,8 +29,8 @@ def index_cost(env, report, big, count):
     """RSS with all files minus RSS with 1,000, per file: the index alone,
     as both deliver the same 1,000 samples."""
     small = data.files(env, 1, 1000, 1024, link=True)
-    seen = [peak(env, f"files '{d}' | batch 32", 64, 1000, "--epochs", 1,
-                 "--samples", 1000)[0] * MIB for d in (small, big)]
+    seen = [peak(env, f"files '{d}' | batch 32", 64, 960, "--epochs", 1,
+                 "--samples", 960)[0] * MIB for d in (small, big)]
     each = (seen[1] - seen[0]) / (count - 1000)
     with os.scandir(big) as it:
         folder = next(it)

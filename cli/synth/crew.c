@@ -73,7 +73,7 @@ static void watch(struct crew *c, double samples)
 			atomic_store(&c->stop, true);
 		pthread_mutex_unlock(&c->lock);
 		cli_progress_show(&progress, (double)atomic_load(&c->done) /
-						 (double)c->n * samples);
+						     (double)c->n * samples);
 		pthread_mutex_lock(&c->lock);
 	}
 	pthread_mutex_unlock(&c->lock);

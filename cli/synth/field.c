@@ -24,7 +24,7 @@ static void enlarge(const float *from, float *to, int n)
 	for (int y = 0; y < 2 * n; y++) {
 		const float *near = from + (size_t)(y / 2) * n;
 		const float *far =
-		    from + (size_t)((y / 2 + (y & 1 ? 1 : n - 1)) % n) * n;
+			from + (size_t)((y / 2 + (y & 1 ? 1 : n - 1)) % n) * n;
 		float *out = to + (size_t)y * 2 * n;
 
 		for (int x = 0; x < n; x++) {

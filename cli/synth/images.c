@@ -119,8 +119,8 @@ static void draw_scene(struct scene *sc, const struct synth_options *opt,
 		float warm = 12 * synth_normal(rng);
 
 		sc->colour[i][0] = sc->chroma * (hue[0] - warm);
-		sc->colour[i][1] =
-		    sc->chroma * (hue[1] + 0.7f * warm + 3 * synth_normal(rng));
+		sc->colour[i][1] = sc->chroma * (hue[1] + 0.7f * warm +
+						 3 * synth_normal(rng));
 	}
 }
 

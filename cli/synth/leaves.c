@@ -15,7 +15,7 @@ static float layout(const struct synth_field *field, const struct scene *sc,
 		    float x, float y, int shift)
 {
 	float step =
-	    200 / (float)(sc->width > sc->height ? sc->width : sc->height);
+		200 / (float)(sc->width > sc->height ? sc->width : sc->height);
 	int fx = (int)(x * step) + sc->ox + shift;
 	int fy = (int)(y * step) + sc->oy;
 	const struct synth_field *f = &field[SYNTH_SMOOTH];

@@ -44,7 +44,7 @@ static void shade_all(const struct synth_field *field, const struct scene *sc,
 		while (x < sc->width) {
 			const struct leaf *l = &c->leaf[id[x]];
 			int room =
-			    SYNTH_FIELD - ((x + l->ox) & (SYNTH_FIELD - 1));
+				SYNTH_FIELD - ((x + l->ox) & (SYNTH_FIELD - 1));
 			int end = x + 1;
 			int16_t *const out[3] = { c->plane[0] + at + x,
 						  c->plane[1] + at + x,
@@ -121,8 +121,8 @@ void picture_expose(const struct synth_field *field, const struct scene *sc,
 		uint64_t u = synth_u64(rng);
 		const int16_t *ny = white->v[u & (SYNTH_FIELD - 1)];
 		const int16_t *nc = white->v[u >> 16 & (SYNTH_FIELD - 1)];
-		int n =
-		    sc->width - x < SYNTH_FIELD ? sc->width - x : SYNTH_FIELD;
+		int n = sc->width - x < SYNTH_FIELD ? sc->width - x :
+						      SYNTH_FIELD;
 
 		for (int i = 0; i < n; i++, out += 3) {
 			int d = nc[i] * amp >> 18;

@@ -121,8 +121,8 @@ int synth_make_dirs(const char *path, struct mr_err *err)
 
 int synth_class_dirs(struct synth *s, struct mr_err *err)
 {
-	int64_t n =
-	    s->opt->classes < s->opt->count ? s->opt->classes : s->opt->count;
+	int64_t n = s->opt->classes < s->opt->count ? s->opt->classes :
+						      s->opt->count;
 	char path[PATH_MAX];
 	int e = 0;
 

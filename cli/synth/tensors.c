@@ -62,13 +62,13 @@ static int16_t mix(int16_t field, int16_t noise, int amp, int mean)
 	return (int16_t)(mean + (int16_t)(field * amp >> 16) + (noise >> 6));
 }
 
-#define CONVERT(T, expr)                                                       \
-	do {                                                                   \
-		T *to_ = to;                                                   \
-		for (size_t i = 0; i < n; i++) {                               \
-			int v = mix(field[i], noise[i], amp, mean);            \
-			to_[i] = (T)(expr);                                    \
-		}                                                              \
+#define CONVERT(T, expr)                                            \
+	do {                                                        \
+		T *to_ = to;                                        \
+		for (size_t i = 0; i < n; i++) {                    \
+			int v = mix(field[i], noise[i], amp, mean); \
+			to_[i] = (T)(expr);                         \
+		}                                                   \
 	} while (0)
 
 static int u8_of(int v)
@@ -117,7 +117,7 @@ static void make_sample(const struct tensors *t, uint64_t index, char *to)
 	size_t size = mr_dtype_size(opt->dtype);
 	/* The class shows in the mean and in the texture. */
 	const struct synth_field *f =
-	    &t->field[class & 1 ? SYNTH_SMOOTH : SYNTH_NATURAL];
+		&t->field[class & 1 ? SYNTH_SMOOTH : SYNTH_NATURAL];
 	int mean = (int)(mr_mix64(class + 1) % 1000) - 500 +
 		   (int)(200 * synth_normal(&rng));
 	int amp = (int)(16000 * exp2f(0.5f * synth_normal(&rng)));
@@ -130,7 +130,7 @@ static void make_sample(const struct tensors *t, uint64_t index, char *to)
 			size_t at = (x + (u >> 16)) & (SYNTH_FIELD - 1);
 			uint64_t r = synth_u64(&rng);
 			const int16_t *noise =
-			    t->field[SYNTH_WHITE].v[r & (SYNTH_FIELD - 1)];
+				t->field[SYNTH_WHITE].v[r & (SYNTH_FIELD - 1)];
 			size_t skip = r >> 16 & (SYNTH_FIELD / 2 - 1);
 
 			n = SYNTH_FIELD - (at > skip ? at : skip);
@@ -278,7 +278,7 @@ static int make_arrays(struct tensors *t, struct mr_err *err)
 
 	t->per_block = BLOCK / t->bytes ? BLOCK / t->bytes : 1;
 	t->blocks =
-	    (n / files + (n % files > 0) + t->per_block - 1) / t->per_block;
+		(n / files + (n % files > 0) + t->per_block - 1) / t->per_block;
 	items = t->blocks * files;
 	t->file = mr_alloc(files, sizeof(*t->file), err);
 	if (!t->file)

@@ -454,7 +454,7 @@ static int make_room(struct mr_fetch *f, struct op *op, struct mr_err *err)
 {
 	size_t ahead = atomic_load(&f->advised);
 
-	op->advise = op->want > LARGE;
+	op->advise = op->want > LARGE || op->want > f->budget.max / 4;
 	op->buf = NULL;
 	if (!op->advise)
 		return mr_pool_get(&f->pool, op->want, &op->buf, err);

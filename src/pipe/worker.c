@@ -22,7 +22,8 @@ enum {
 	CLAIM_NS = 500 * 1000, /* a claim should cover about this much work */
 	CHEAP_NS = 20 * 1000,  /* samples below are timed one in STRIDE */
 	STRIDE = 8,
-	BRIEF_NS = 200 * 1000, /* batches below share wake-ups */
+	BRIEF_NS = 500 * 1000, /* batches below share wake-ups, which come */
+	OWED_NS = 400 * 1000,  /* at most about this late */
 	REPLACE_TRIES = 32,
 	REPLACE_STREAM = 255, /* of random numbers, beside the steps' */
 	PATH = 4096,
@@ -63,7 +64,8 @@ struct mr_worker {
 	uint64_t ticks[MR_MAX_STEPS];
 	long sleeps; /* of its own will, in the present claim */
 	struct rusage before;
-	struct mr_slot *owed; /* its batch is ready, its consumer asleep */
+	struct mr_slot *owed; /* its batch is ready, its consumer asleep, */
+	uint64_t owed_at;     /* since then */
 	uint8_t slow;	      /* a bit for each of the last claims */
 	double sample_ns;     /* of late */
 };
@@ -646,8 +648,8 @@ static void learn_sizes(struct mr_loader *l, const struct mr_run *run)
 /*
  * Some rows of a batch are done; who does the last of all finishes it. A
  * consumer that sleeps on it is woken, for batches that take next to no time
- * only when the claim ends: one wake-up, which costs as much as some of them,
- * then serves for several.
+ * a little later: one wake-up, which costs as much as some of them, then
+ * serves for several.
  */
 static void end_run(struct mr_worker *w, struct mr_slot *slot, uint32_t rows)
 {
@@ -659,6 +661,7 @@ static void end_run(struct mr_worker *w, struct mr_slot *slot, uint32_t rows)
 	if (atomic_exchange(&slot->state, MR_SLOT_READY) != MR_SLOT_AWAITED)
 		return;
 	w->owed = slot;
+	w->owed_at = mr_clock_tick(&l->clock);
 	if (w->sample_ns * (double)l->rows > BRIEF_NS)
 		pay_wake(w);
 }
@@ -829,13 +832,16 @@ static void *worker_main(void *arg)
 		w->wait_in = w->wait_out = w->timed = 0;
 		w->sleeps = 0;
 		go = do_claim(w, p, n, &samples);
-		pay_wake(w);
 		w->claims++;
 		t1 = mr_clock_tick(&l->clock);
+		if (w->owed &&
+		    (double)(t1 - w->owed_at) * w->ns_per_tick > OWED_NS)
+			pay_wake(w);
 		account(w, t1 - t0, samples);
 		adapt(w, t1 - t0, samples);
 		t0 = t1;
 	}
+	pay_wake(w);
 	return NULL;
 }
 
