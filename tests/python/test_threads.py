@@ -90,7 +90,9 @@ def test_many_threads_hammering_one_loader_lose_no_batch():
 @pytest.mark.parametrize("pipe", [SLOW, FAST])
 def test_ctrl_c_ends_a_loop_promptly(script, pipe):
     p = script(f"""
-import millrace
+import millrace, signal
+# a shell starts jobs in the background with Ctrl-C ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)
 loader = millrace.Loader({pipe!r}, threads=1)
 print("ready", flush=True)
 while True:
