@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The loader: text -> plan -> workers, and batches out of the ring in
- * order. What a worker does with a sample is in worker.c.
+ * order. What a worker does with a sample is in sample.c.
  */
 #include "pipe/loader.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The loader's insides, shared by loader.c (the ring and the consumer's
- * side), worker.c (the way of a sample) and fetch.c (reading ahead).
+ * side), worker.c (claims), sample.c (the way of a sample) and fetch.c
+ * (reading ahead).
  *
  * Positions. All epochs form one line of positions: batch s has positions
  * [s * rows, (s + 1) * rows), an epoch a whole number of batches; positions

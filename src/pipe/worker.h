@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A worker's own things, shared by worker.c (claims of positions) and
+ * sample.c (what becomes of each).
+ */
+#ifndef MR_PIPE_WORKER_H
+#define MR_PIPE_WORKER_H
+
+#include <sys/resource.h>
+
+#include "core/arena.h"
+#include "pipe/fetch.h"
+#include "pipe/loader.h"
+
+struct mr_worker {
+	struct mr_loader *l;
+	pthread_t thread;
+	bool joinable;
+	struct mr_thread_stats *stats;
+
+	/* two areas per field: a step reads one and writes the other; one more
+	 * pair is for bytes that a source takes apart */
+	struct mr_buf *area[MR_MAX_FIELDS + 1][2];
+	int side[MR_MAX_FIELDS + 1]; /* the one that was written last */
+	struct mr_arena scratch;
+	struct mr_order_cache order;
+	struct mr_err err;
+	const char *at_step; /* where the sample is, for messages */
+	uint64_t offset;     /* and where it lies in its file */
+	size_t bytes;	     /* read for it */
+	char path[4096];
+	size_t guess; /* size of the files seen lately */
+
+	/* claims */
+	uint64_t chunk, claims;
+	double ns_per_tick;
+
+	/* timing of the present claim, in ticks */
+	bool timing;
+	unsigned stride, timed;
+	uint64_t last, wait_in, wait_out;
+	uint64_t ticks[MR_MAX_STEPS];
+	long sleeps; /* of its own will, in the present claim */
+	struct rusage before;
+	struct mr_slot *owed; /* its batch is ready, its consumer asleep, */
+	uint64_t owed_at;     /* since then */
+	uint8_t slow;	      /* a bit for each of the last claims */
+	double sample_ns;     /* of late */
+};
+
+/* The sample at hand, and its row. */
+struct mr_row {
+	struct mr_batch *b;
+	struct mr_run *run; /* NULL when no field is ragged */
+	uint32_t at;
+	uint64_t index;
+};
+
+/*
+ * Takes a sample through the read and all steps, into its row of the batch.
+ * got: its bytes if they were read ahead, or NULL. A sample that fails is
+ * recorded in the batch, and left out or replaced as the policy says.
+ */
+void mr_sample_row(struct mr_worker *w, struct mr_row *r,
+		   const struct mr_fetched *got);
+
+#endif
