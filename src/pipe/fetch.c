@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pipe/fetch.h"
 
-#include <fcntl.h>
-#include <liburing.h>
 #include <stdio.h>
 
 #include "core/futex.h"
 #include "core/mem.h"
-#include "core/queue.h"
+#include "pipe/reader.h"
 
 enum {
 	AHEAD_MAX = 2048,      /* positions that the fetcher looks ahead */
 	BYTES_MAX = 256 << 20, /* and bytes: more does not help */
-	OPS = 256,	       /* requests in flight at most */
-	THREADS = 64,	       /* of the fallback */
-	PATH = 4096,
 	FIRST_DEPTH = 16,
 	WARM_ENOUGH = 64, /* requests that tell whether storage is warm */
 	IDLE_NS = 10 * 1000 * 1000,
@@ -26,35 +21,19 @@ enum {
 enum entry_state { EMPTY, WANTED, PENDING, AWAITED, READY };
 enum window_mode { DIRECT = 1, AHEAD = 2 };
 
-/* A request in flight. */
-struct op {
-	struct mr_fetched *entry;
-	struct mr_buf *buf;
-	struct mr_extent at;
-	size_t want;
-	bool advise; /* large: the kernel is told to read it, nothing more */
-	int result;  /* bytes or -errno */
-	int parts;   /* completions still to come */
-	char path[PATH];
-};
-
 struct mr_fetch {
 	struct mr_loader *l;
 	int mode;
 	pthread_t thread;
 	atomic_bool running;
-	bool has_ring, failed;
-	struct io_uring ring;
-	pthread_t io[THREADS]; /* fallback: threads that block */
-	int ios;
-	struct mr_queue todo, done;
+	bool failed;
+	struct mr_reader reader;
 
 	_Atomic uint64_t *window; /* (number + 1) * 4 + mode, by number % */
 	uint64_t windows;
 	struct mr_fetched *entry; /* by position % entries */
 	uint64_t entries;
-	struct op *op;
-	int free_op[OPS], free_ops;
+	int free[MR_READER_MAX], frees; /* requests, by number */
 	struct mr_budget budget;
 	struct mr_pool pool;
 
@@ -63,7 +42,6 @@ struct mr_fetch {
 	bool inside;	       /* its window is ours */
 	size_t guess;	       /* bytes to ask for when the length is unknown */
 	atomic_size_t advised; /* bytes of large samples on their way */
-	unsigned in_flight;
 	atomic_uint depth;
 
 	atomic_uint wake; /* changes when the fetcher should look again */
@@ -163,13 +141,6 @@ static void set_pending(struct mr_fetched *e)
 		atomic_store(&e->state, AWAITED);
 }
 
-static void finish(struct mr_fetch *f, struct op *op)
-{
-	f->free_op[f->free_ops++] = (int)(op - f->op);
-	f->in_flight--;
-	f->completions++;
-}
-
 /* The worker reads by itself, or finds the error. */
 static void leave_to_worker(struct mr_fetched *e)
 {
@@ -180,231 +151,30 @@ static void leave_to_worker(struct mr_fetched *e)
 	publish(e);
 }
 
-static void complete(struct mr_fetch *f, struct op *op)
+static void complete(void *data, struct mr_request *q)
 {
-	struct mr_fetched *e = op->entry;
-	bool to_end = op->at.length == MR_TO_END;
-	size_t got = op->result > 0 ? (size_t)op->result : 0;
+	struct mr_fetch *f = data;
+	struct mr_fetched *e = q->entry;
+	bool to_end = q->at.length == MR_TO_END;
+	size_t got = q->result > 0 ? (size_t)q->result : 0;
 
-	if (op->advise) {
-		finish(f, op);
+	f->free[f->frees++] = (int)(q - f->reader.request);
+	f->completions++;
+	if (q->advise) {
 		leave_to_worker(e);
 		return;
 	}
-	e->error = op->result < 0 ? -op->result : 0;
+	e->error = q->result < 0 ? -q->result : 0;
 	e->length = got;
-	e->buf = op->buf;
+	e->buf = q->buf;
 	/* A file that fills the buffer may go on; a short read of a known
 	 * length has a reason that the worker will find out. */
-	e->retry = !e->error && (to_end ? got == op->want : got < op->want);
+	e->retry = !e->error && (to_end ? got == q->want : got < q->want);
 	if (to_end && e->retry)
-		f->guess = op->want * 2;
+		f->guess = q->want * 2;
 	else if (to_end && got + got / 8 > f->guess)
 		f->guess = got + got / 4;
-	finish(f, op);
 	publish(e);
-}
-
-/* ---- io_uring ---- */
-
-enum part { OPEN, READ, CLOSE };
-
-/* Opening into a slot of the ring's own table came with Linux 5.15; try it
- * on a file that is always there. */
-static bool ring_works(struct io_uring *ring)
-{
-	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
-	struct io_uring_cqe *cqe;
-	int e;
-
-	io_uring_prep_openat_direct(sqe, AT_FDCWD, "/dev/null", O_RDONLY, 0, 0);
-	if (io_uring_submit_and_wait(ring, 1) < 0 ||
-	    io_uring_peek_cqe(ring, &cqe))
-		return false;
-	e = cqe->res;
-	io_uring_cqe_seen(ring, cqe);
-	if (e < 0)
-		return false;
-	sqe = io_uring_get_sqe(ring);
-	io_uring_prep_close_direct(sqe, 0);
-	if (io_uring_submit_and_wait(ring, 1) < 0 ||
-	    io_uring_peek_cqe(ring, &cqe))
-		return false;
-	e = cqe->res;
-	io_uring_cqe_seen(ring, cqe);
-	return e >= 0;
-}
-
-static bool ring_open(struct mr_fetch *f)
-{
-	int table[OPS];
-
-	if (getenv("MILLRACE_NO_URING"))
-		return false;
-	if (io_uring_queue_init(4 * OPS, &f->ring, 0) < 0)
-		return false;
-	for (int i = 0; i < OPS; i++)
-		table[i] = -1;
-	if (io_uring_register_files(&f->ring, table, OPS) < 0 ||
-	    !ring_works(&f->ring)) {
-		io_uring_queue_exit(&f->ring);
-		return false;
-	}
-	return true;
-}
-
-static void tag(struct mr_fetch *f, struct io_uring_sqe *sqe, struct op *op,
-		enum part part)
-{
-	op->parts++;
-	io_uring_sqe_set_data64(sqe,
-				(uint64_t)(op - f->op) << 2 | (uint64_t)part);
-}
-
-/* The read, or what stands for it. */
-static void prep_bytes(struct io_uring_sqe *sqe, const struct op *op, int fd)
-{
-	if (op->advise)
-		io_uring_prep_fadvise(sqe, fd, op->at.offset, (off_t)op->want,
-				      POSIX_FADV_WILLNEED);
-	else
-		io_uring_prep_read(sqe, fd, op->buf->data, (unsigned)op->want,
-				   op->at.offset);
-}
-
-/* The queue holds four parts for each request: never full. */
-static void ring_submit(struct mr_fetch *f, struct op *op)
-{
-	unsigned slot = (unsigned)(op - f->op);
-	struct io_uring_sqe *sqe = io_uring_get_sqe(&f->ring);
-
-	op->parts = 0;
-	op->result = 0;
-	if (op->at.fd >= 0) {
-		prep_bytes(sqe, op, op->at.fd);
-		tag(f, sqe, op, READ);
-		return;
-	}
-	/* Three linked parts; "hard" so that a short read still closes. */
-	io_uring_prep_openat_direct(sqe, AT_FDCWD, op->path,
-				    O_RDONLY | O_NONBLOCK, 0, slot);
-	sqe->flags |= IOSQE_IO_HARDLINK;
-	tag(f, sqe, op, OPEN);
-	sqe = io_uring_get_sqe(&f->ring);
-	prep_bytes(sqe, op, (int)slot);
-	sqe->flags |= IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK;
-	tag(f, sqe, op, READ);
-	sqe = io_uring_get_sqe(&f->ring);
-	io_uring_prep_close_direct(sqe, slot);
-	tag(f, sqe, op, CLOSE);
-}
-
-static int ring_reap(struct mr_fetch *f)
-{
-	struct io_uring_cqe *cqe;
-	int n = 0;
-
-	while (io_uring_peek_cqe(&f->ring, &cqe) == 0) {
-		struct op *op = &f->op[cqe->user_data >> 2];
-		enum part part = (enum part)(cqe->user_data & 3);
-
-		/* The first failure is the reason; closing does not matter. */
-		if (part != CLOSE && op->result >= 0 &&
-		    (part == READ || cqe->res < 0))
-			op->result = cqe->res;
-		io_uring_cqe_seen(&f->ring, cqe);
-		if (--op->parts == 0) {
-			complete(f, op);
-			n++;
-		}
-	}
-	return n;
-}
-
-static void ring_wait(struct mr_fetch *f)
-{
-	struct __kernel_timespec t = { 0, IDLE_NS };
-	struct io_uring_cqe *cqe;
-
-	io_uring_submit(&f->ring);
-	f->warm += (uint64_t)ring_reap(f);
-	if (f->in_flight == 0)
-		return;
-	io_uring_wait_cqe_timeout(&f->ring, &cqe, &t);
-	ring_reap(f);
-}
-
-/* ---- threads that block, where io_uring is not allowed ---- */
-
-static int read_blocking(const struct op *op)
-{
-	int fd = op->at.fd, e = 0;
-	size_t n = 0;
-
-	if (fd < 0)
-		fd = open(op->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return -errno;
-	if (op->advise)
-		posix_fadvise(fd, (off_t)op->at.offset, (off_t)op->want,
-			      POSIX_FADV_WILLNEED);
-	while (n < op->want && !e && !op->advise) {
-		ssize_t k = pread(fd, (char *)op->buf->data + n, op->want - n,
-				  (off_t)(op->at.offset + n));
-
-		if (k < 0 && errno == EINTR)
-			continue;
-		if (k < 0)
-			e = errno;
-		if (k <= 0)
-			break;
-		n += (size_t)k;
-	}
-	if (op->at.fd < 0)
-		close(fd);
-	return e ? -e : (int)n;
-}
-
-static void *io_main(void *arg)
-{
-	struct mr_fetch *f = arg;
-	uint64_t i;
-
-	while (mr_queue_get(&f->todo, &i)) {
-		f->op[i].result = read_blocking(&f->op[i]);
-		mr_queue_put(&f->done, i);
-	}
-	return NULL;
-}
-
-static bool threads_open(struct mr_fetch *f, struct mr_err *err)
-{
-	if (mr_queue_init(&f->todo, OPS, err) ||
-	    mr_queue_init(&f->done, OPS, err))
-		return false;
-	while (f->ios < THREADS &&
-	       mr_thread_start(&f->io[f->ios], "mr-read", io_main, f) == 0)
-		f->ios++;
-	return f->ios > 0;
-}
-
-static void threads_close(struct mr_fetch *f)
-{
-	if (f->todo.item)
-		mr_queue_close(&f->todo);
-	for (int i = 0; i < f->ios; i++)
-		pthread_join(f->io[i], NULL);
-	mr_queue_fini(&f->todo);
-	mr_queue_fini(&f->done);
-	f->ios = 0;
-}
-
-static void threads_wait(struct mr_fetch *f)
-{
-	uint64_t i;
-
-	if (f->in_flight && mr_queue_get(&f->done, &i))
-		complete(f, &f->op[i]);
 }
 
 /* ---- the fetcher ---- */
@@ -450,64 +220,61 @@ static void taken(struct mr_fetch *f)
 
 /* Memory for the bytes of a request; none is needed for a large one, which
  * only counts. MR_ELIMIT: no room now. */
-static int make_room(struct mr_fetch *f, struct op *op, struct mr_err *err)
+static int make_room(struct mr_fetch *f, struct mr_request *q,
+		     struct mr_err *err)
 {
 	size_t ahead = atomic_load(&f->advised);
 
-	op->advise = op->want > LARGE || op->want > f->budget.max / 4;
-	op->buf = NULL;
-	if (!op->advise)
-		return mr_pool_get(&f->pool, op->want, &op->buf, err);
-	if (ahead > 0 && ahead + op->want > BYTES_MAX)
+	q->advise = q->want > LARGE || q->want > f->budget.max / 4;
+	q->buf = NULL;
+	if (!q->advise)
+		return mr_pool_get(&f->pool, q->want, &q->buf, err);
+	if (ahead > 0 && ahead + q->want > BYTES_MAX)
 		return MR_ELIMIT;
-	atomic_fetch_add(&f->advised, op->want);
-	op->entry->advised = op->want;
+	atomic_fetch_add(&f->advised, q->want);
+	q->entry->advised = q->want;
 	return 0;
 }
 
 /* Where the sample lies, and room for it. */
-static int prepare(struct mr_fetch *f, struct op *op, uint64_t index)
+static int prepare(struct mr_fetch *f, struct mr_request *q, uint64_t index)
 {
 	const struct mr_plan *plan = &f->l->plan;
 	struct mr_err err;
-	int e = plan->source->locate(plan->source_self, index, op->path,
-				     sizeof(op->path), &op->at, &err);
+	int e = plan->source->locate(plan->source_self, index, q->path,
+				     sizeof(q->path), &q->at, &err);
 
 	if (e)
 		return e == MR_ELIMIT ? MR_EIO : e;
-	if (op->at.fd < 0 && op->at.path != op->path)
-		snprintf(op->path, sizeof(op->path), "%s", op->at.path);
-	op->want = op->at.length == MR_TO_END ? f->guess : op->at.length;
-	return make_room(f, op, &err);
+	if (q->at.fd < 0 && q->at.path != q->path)
+		snprintf(q->path, sizeof(q->path), "%s", q->at.path);
+	q->want = q->at.length == MR_TO_END ? f->guess : q->at.length;
+	return make_room(f, q, &err);
 }
 
 /* Starts one request; false when there is no position or no room now. */
 static bool start_one(struct mr_fetch *f)
 {
-	struct op *op;
+	struct mr_request *q;
 	uint64_t position, index;
 	int e;
 
 	if (!next_position(f, &position, &index))
 		return false;
-	op = &f->op[f->free_op[f->free_ops - 1]];
-	op->entry = &f->entry[position % f->entries];
-	e = prepare(f, op, index);
+	q = &f->reader.request[f->free[f->frees - 1]];
+	q->entry = &f->entry[position % f->entries];
+	e = prepare(f, q, index);
 	if (e == MR_ELIMIT)
 		return false;
 	taken(f);
 	if (e) { /* whatever it is, the worker will meet it, and report it */
-		leave_to_worker(op->entry);
+		leave_to_worker(q->entry);
 		return true;
 	}
-	f->free_ops--;
-	f->in_flight++;
+	f->frees--;
 	f->submitted++;
-	set_pending(op->entry);
-	if (f->has_ring)
-		ring_submit(f, op);
-	else
-		mr_queue_put(&f->todo, (uint64_t)(op - f->op));
+	set_pending(q->entry);
+	mr_reader_submit(&f->reader, q);
 	return true;
 }
 
@@ -518,8 +285,8 @@ static bool start_one(struct mr_fetch *f)
  */
 static void adapt(struct mr_fetch *f)
 {
-	unsigned depth = atomic_load(&f->depth),
-		 most = f->has_ring ? OPS : (unsigned)f->ios;
+	unsigned depth = atomic_load(&f->depth);
+	unsigned most = mr_reader_most(&f->reader);
 	uint64_t now = mr_clock_ns(), starved = mr_counted(&f->starved);
 	double rate;
 
@@ -574,26 +341,19 @@ static void *fetch_main(void *arg)
 		 * rely on it. */
 		bool go = f->inside || atomic_load(&f->engaged);
 
-		while (go && f->in_flight < atomic_load(&f->depth) &&
+		while (go && f->reader.in_flight < atomic_load(&f->depth) &&
 		       start_one(f))
 			;
-		if (f->in_flight == 0)
+		if (f->reader.in_flight == 0)
 			rest(f, seen);
-		else if (f->has_ring)
-			ring_wait(f);
 		else
-			threads_wait(f);
+			f->warm += mr_reader_wait(&f->reader);
 		adapt(f);
-		if (f->mode == MR_FETCH_AUTO && f->has_ring &&
-		    storage_is_warm(f))
+		if (f->mode == MR_FETCH_AUTO && storage_is_warm(f))
 			atomic_store(&f->engaged, false);
 	}
-	while (f->in_flight) {
-		if (f->has_ring)
-			ring_wait(f);
-		else
-			threads_wait(f);
-	}
+	while (f->reader.in_flight)
+		mr_reader_wait(&f->reader);
 	return NULL;
 }
 
@@ -602,9 +362,7 @@ static void start_thread(struct mr_fetch *f)
 {
 	struct mr_err err;
 
-	f->has_ring = ring_open(f);
-	if (!f->has_ring && !threads_open(f, &err))
-		f->failed = true;
+	f->failed = mr_reader_init(&f->reader, complete, f, &err) != 0;
 	f->since_ns = mr_clock_ns();
 	if (!f->failed &&
 	    mr_thread_start(&f->thread, "mr-fetch", fetch_main, f))
@@ -645,12 +403,9 @@ static int fetch_alloc(struct mr_fetch *f, struct mr_err *err)
 	while (f->windows * MR_FETCH_WINDOW < 2 * span)
 		f->windows *= 2;
 	f->window = mr_alloc(f->windows, sizeof(*f->window), err);
-	f->op = mr_alloc(OPS, sizeof(*f->op), err);
-	if (!f->window || !f->op || !f->entry)
-		return MR_ENOMEM;
-	for (int i = 0; i < OPS; i++)
-		f->free_op[f->free_ops++] = i;
-	return 0;
+	for (int i = 0; i < MR_READER_MAX; i++)
+		f->free[f->frees++] = i;
+	return f->window && f->entry ? 0 : MR_ENOMEM;
 }
 
 int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,
@@ -672,7 +427,7 @@ int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,
 		       l->budget.max / 4 < BYTES_MAX ? l->budget.max / 4 :
 						       BYTES_MAX,
 		       false);
-	mr_pool_init(&f->pool, &f->budget, OPS);
+	mr_pool_init(&f->pool, &f->budget, MR_READER_MAX);
 	e = fetch_alloc(f, err);
 	if (!e && mode == MR_FETCH_AHEAD) {
 		start_thread(f);
@@ -698,15 +453,12 @@ void mr_fetch_free(struct mr_fetch *f)
 		wake_fetcher(f);
 		pthread_join(f->thread, NULL);
 	}
-	threads_close(f);
-	if (f->has_ring)
-		io_uring_queue_exit(&f->ring);
+	mr_reader_fini(&f->reader);
 	for (uint64_t i = 0; f->entry && i < f->entries; i++)
 		mr_buf_unref(f->entry[i].buf);
 	free(f->entry);
 	mr_pool_fini(&f->pool);
 	free(f->window);
-	free(f->op);
 	free(f);
 }
 
@@ -715,5 +467,5 @@ const char *mr_fetch_way(const struct mr_fetch *f, int *depth)
 	*depth = f && f->running ? (int)atomic_load(&f->depth) : 0;
 	if (!f || !f->running)
 		return "direct";
-	return f->has_ring ? "io_uring" : "threads";
+	return f->reader.has_ring ? "io_uring" : "threads";
 }

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reader: many requests for bytes in flight together. By io_uring, with
+ * open, read and close linked; where that is not allowed, by threads that
+ * block. One thread at a time may call; done() is called by it, inside
+ * mr_reader_wait().
+ */
+#ifndef MR_PIPE_READER_H
+#define MR_PIPE_READER_H
+
+#include <liburing.h>
+
+#include "core/buf.h"
+#include "core/queue.h"
+#include "pipe/loader.h"
+
+enum { MR_READER_MAX = 256, MR_READER_THREADS = 64 };
+
+struct mr_request {
+	struct mr_fetched *entry; /* the caller's */
+	struct mr_buf *buf;	  /* where the bytes go */
+	struct mr_extent at;
+	size_t want;
+	bool advise;	 /* the kernel is told to read it, nothing more */
+	int result;	 /* bytes or -errno */
+	int parts;	 /* completions still to come */
+	char path[4096]; /* opened when at.fd is -1 */
+};
+
+struct mr_reader {
+	struct mr_request *request; /* MR_READER_MAX */
+	unsigned in_flight;
+	void (*done)(void *data, struct mr_request *r);
+	void *data;
+	bool has_ring;
+	struct io_uring ring;
+	pthread_t thread[MR_READER_THREADS];
+	int threads;
+	struct mr_queue todo, finished;
+};
+
+/* On failure there is still something to fini. */
+int mr_reader_init(struct mr_reader *r,
+		   void (*done)(void *data, struct mr_request *r), void *data,
+		   struct mr_err *err);
+/* Nothing may be in flight. Also for one that was only zeroed. */
+void mr_reader_fini(struct mr_reader *r);
+
+/* Requests that it makes sense to have in flight. */
+unsigned mr_reader_most(const struct mr_reader *r);
+
+void mr_reader_submit(struct mr_reader *r, struct mr_request *q);
+/* Waits until some are done, or a little while. Returns how many were done
+ * at once, which is what the page cache can do. */
+unsigned mr_reader_wait(struct mr_reader *r);
+
+#endif
