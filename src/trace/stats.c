@@ -122,8 +122,12 @@ static void fill_verdict(struct mr_stats *st, const struct mr_stats_input *in,
 		ADVICE("more threads, or run '%s' once and store its result",
 		       top->name ? top->name : "?");
 		if (top == &st->step[0])
-			ADVICE("more threads; the samples come from memory as "
-			       "fast as these can copy them");
+			ADVICE("more threads: %s",
+			       st->bytes_read ?
+				       "the samples come from memory as "
+				       "fast as these can copy them" :
+				       "the source takes its time to "
+				       "make the samples");
 	}
 }
 
