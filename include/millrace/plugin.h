@@ -195,6 +195,9 @@ struct mr_extent {
 	int fd;		  /* kept open by the source, or -1 */
 	uint64_t offset;
 	uint64_t length; /* or MR_TO_END: the rest of the file */
+	/* NULL, or the same bytes in a mapping of the file. The loader
+	 * survives a file that shrinks; a source's own code would not. */
+	const void *mapped;
 };
 
 struct mr_source_env {

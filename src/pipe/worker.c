@@ -328,8 +328,13 @@ int mr_thread_start(pthread_t *t, const char *name, void *(*main)(void *),
 	sigset_t all, old;
 	int e;
 
-	/* Signals are the program's business: its own threads take them. */
+	/* Signals are the program's business: its own threads take them. Those
+	 * that a thread brings upon itself cannot be put off. */
 	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGFPE);
+	sigdelset(&all, SIGILL);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	e = pthread_create(t, NULL, main, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
