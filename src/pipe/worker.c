@@ -343,6 +343,36 @@ int mr_thread_start(pthread_t *t, const char *name, void *(*main)(void *),
 	return e;
 }
 
+/* State that the steps keep for this thread. */
+static int make_locals(struct mr_worker *w, struct mr_err *err)
+{
+	const struct mr_plan *p = &w->l->plan;
+
+	for (int k = 0; k < p->steps; k++) {
+		const struct mr_step *st = &p->step[k];
+
+		if (!st->op->local)
+			continue;
+		w->local[st->stage] = mr_alloc(1, st->op->local, err);
+		if (!w->local[st->stage])
+			return MR_ENOMEM;
+	}
+	return 0;
+}
+
+static void drop_locals(struct mr_worker *w)
+{
+	const struct mr_plan *p = &w->l->plan;
+
+	for (int k = 0; k < p->steps; k++) {
+		void *local = w->local[p->step[k].stage];
+
+		if (local && p->step[k].op->drop)
+			p->step[k].op->drop(local);
+		free(local);
+	}
+}
+
 int mr_workers_start(struct mr_loader *l, struct mr_err *err)
 {
 	l->worker = mr_alloc((size_t)l->threads, sizeof(*l->worker), err);
@@ -359,6 +389,9 @@ int mr_workers_start(struct mr_loader *l, struct mr_err *err)
 		w->stride = 1;
 		w->guess = 64 << 10;
 		mr_arena_init(&w->scratch, l->sample_max);
+		e = make_locals(w, err);
+		if (e)
+			return e;
 		e = mr_thread_start(&w->thread, "mr-worker", worker_main, w);
 		if (e)
 			return mr_err_set(err, MR_ESTATE,
@@ -383,6 +416,8 @@ void mr_workers_stop(struct mr_loader *l)
 			mr_buf_unref(w->area[f][0]);
 			mr_buf_unref(w->area[f][1]);
 		}
+		if (w->l)
+			drop_locals(w);
 		mr_arena_fini(&w->scratch);
 	}
 	free(l->worker);
