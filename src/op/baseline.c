@@ -12,14 +12,16 @@ enum {
 	MARGIN = 2, /* pixels whose neighbours upsampling looks at */
 };
 
-/* The place of the k-th coefficient. What a broken file puts behind the last
- * one goes to a place of its own. */
-static const uint8_t natural[64 + 16] = {
+/* The place of the k-th coefficient; the end of a block, and what lies behind
+ * the last, go to a place of their own. */
+#define NOWHERE 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64
+static const uint8_t natural[MR_HUFF_END + 64] = {
 	0,  1,	8,  16, 9,  2,	3,  10, 17, 24, 32, 25, 18, 11, 4,  5,
 	12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6,	7,  14, 21, 28,
 	35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51,
 	58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
-	64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64,
+	NOWHERE, NOWHERE, NOWHERE, NOWHERE,
+	NOWHERE, NOWHERE, NOWHERE, NOWHERE,
 };
 
 struct component {
@@ -39,23 +41,25 @@ struct mr_baseline {
 	int components;
 	struct component comp[COMPONENTS];
 	struct mr_bits bits;
+	const uint8_t *scan, *scan_end;	    /* what is still to be unstuffed */
 	_Alignas(64) int16_t coef[64 + 32]; /* the last ones are rubbish */
 	struct mr_rect want;
 	int64_t row;
 	int restart; /* MCUs between markers, 0: none */
 	int left;    /* until the next one */
+	bool more;   /* one follows the bits at hand */
 	uint8_t *memory;
 	size_t cap;
 	/* in memory, beside the planes */
-	uint8_t *strip, *line[2];
+	uint8_t *strip, *line[2], *data;
 	size_t strip_stride;
 };
 
 /* MCUs: how many there are, and which are needed. */
 struct grid {
-	int64_t across, down;	     /* in all */
-	int64_t x0, x1, y0, y1;	     /* needed: [x0, x1) x [y0, y1) */
-	int64_t width, height;	     /* of an MCU, in pixels */
+	int64_t across, down;	/* in all */
+	int64_t x0, x1, y0, y1; /* needed: [x0, x1) x [y0, y1) */
+	int64_t width, height;	/* of an MCU, in pixels */
 };
 
 int mr_baseline_new(struct mr_baseline **b, struct mr_err *err)
@@ -95,8 +99,9 @@ static bool usual_colours(const struct jpeg_decompress_struct *c)
 static bool usual(const struct jpeg_decompress_struct *c)
 {
 	return !c->progressive_mode && !c->arith_code &&
-	       c->data_precision == 8 && c->comps_in_scan == c->num_components &&
-	       c->Ss == 0 && c->Se == 63 && c->Ah == 0 && c->Al == 0 &&
+	       c->data_precision == 8 &&
+	       c->comps_in_scan == c->num_components && c->Ss == 0 &&
+	       c->Se == 63 && c->Ah == 0 && c->Al == 0 &&
 	       c->image_width >= 16 && c->image_height >= 16 &&
 	       usual_colours(c);
 }
@@ -104,10 +109,10 @@ static bool usual(const struct jpeg_decompress_struct *c)
 /* ---- preparing ---- */
 
 static bool use_table(struct mr_huffman *made, JHUFF_TBL *const *tables, int no,
-		      const struct mr_huffman **out)
+		      bool dc, const struct mr_huffman **out)
 {
 	if (no < 0 || no >= NUM_HUFF_TBLS || !tables[no] ||
-	    !mr_huffman_make(&made[no], tables[no]))
+	    !mr_huffman_make(&made[no], tables[no], dc))
 		return false;
 	*out = &made[no];
 	return true;
@@ -130,9 +135,10 @@ static bool set_component(struct mr_baseline *b,
 	p->before = 0;
 	for (int k = 0; k < 64; k++) /* libjpeg keeps them in natural order */
 		p->quant[k] = q->quantval[k];
-	return use_table(b->dc, c->dc_huff_tbl_ptrs, from->dc_tbl_no,
+	return use_table(b->dc, c->dc_huff_tbl_ptrs, from->dc_tbl_no, true,
 			 &p->dc) &&
-	       use_table(b->ac, c->ac_huff_tbl_ptrs, from->ac_tbl_no, &p->ac);
+	       use_table(b->ac, c->ac_huff_tbl_ptrs, from->ac_tbl_no, false,
+			 &p->ac);
 }
 
 /* MCUs [*from, *to) cover [at, at + n) and what is looked at around it. */
@@ -161,7 +167,7 @@ static void make_grid(const struct mr_baseline *b,
 /* Planes for the needed MCUs, lines for upsampled colours, a strip. */
 static bool reserve(struct mr_baseline *b,
 		    const struct jpeg_decompress_struct *c,
-		    const struct grid *g, size_t max)
+		    const struct grid *g, size_t scan, size_t max)
 {
 	size_t offset[COMPONENTS], bytes = PAD, line;
 	int hmax = b->comp[0].h, vmax = b->comp[0].v;
@@ -181,7 +187,8 @@ static bool reserve(struct mr_baseline *b,
 	}
 	line = mr_round_up((size_t)b->want.w + 2 * PAD + 4, PAD);
 	b->strip_stride = line * 4;
-	bytes += 2 * line + STRIP * b->strip_stride + 2 * PAD;
+	scan = mr_round_up(scan + MR_BITS_SLACK, PAD);
+	bytes += 2 * line + STRIP * b->strip_stride + scan + 2 * PAD;
 	if (bytes > max)
 		return false;
 	if (bytes > b->cap) {
@@ -198,82 +205,82 @@ static bool reserve(struct mr_baseline *b,
 	b->strip = b->memory + bytes - STRIP * b->strip_stride - PAD;
 	b->line[1] = b->strip - line;
 	b->line[0] = b->line[1] - line;
+	b->data = b->line[0] - scan;
 	return true;
 }
 
 /* ---- blocks ---- */
 
-/* The DC's difference; false when there is no such code. */
-static inline bool read_dc(struct mr_bits *bits, struct component *p)
+/*
+ * The bits up to the next marker, without the zeros that follow each ff
+ * byte, so that reading them need not look at each. Returns the marker, or
+ * -1 at the end of the file.
+ */
+static int unstuff(struct mr_baseline *b)
 {
-	int size;
+	const uint8_t *at = b->scan, *end = b->scan_end;
+	uint8_t *to = b->data;
+	int marker = -1;
 
-	if (bits->have < 32)
-		mr_bits_fill(bits);
-	size = mr_huffman_symbol(p->dc, bits);
-	if (size > 11 || size < 0)
-		return false;
-	if (size)
-		p->before += mr_bits_value(bits, size);
-	return true;
+	while (at < end && marker < 0) {
+		const uint8_t *ff = memchr(at, 0xff, (size_t)(end - at));
+		size_t n = (size_t)((ff ? ff + 1 : end) - at);
+
+		memcpy(to, at, n);
+		to += n;
+		at += n;
+		if (!ff)
+			break;
+		while (at < end && *at == 0xff) /* filler */
+			at++;
+		if (at == end || *at) {
+			to--;
+			marker = at < end ? *at : -1;
+		}
+		at += at < end;
+	}
+	memset(to, 0, MR_BITS_SLACK);
+	mr_bits_start(&b->bits, b->data, (size_t)(to - b->data));
+	b->scan = at;
+	return marker;
 }
 
-/* A code that the table has no value for. Returns its symbol, or -1. */
-static int read_long(const struct mr_huffman *h, struct mr_bits *b, int *value)
+static inline bool read_dc(struct mr_bits *b, struct component *p)
 {
-	int symbol = mr_huffman_symbol(h, b), size = symbol & 15;
+	uint32_t e;
 
-	if (symbol < 0 || (!size && symbol != 0x00 && symbol != 0xf0))
-		return -1;
-	*value = size ? mr_bits_value(b, size) : 0;
-	return symbol;
+	mr_bits_fill(b);
+	e = mr_huffman_next(p->dc, b);
+	/* 16 bits, as libjpeg keeps it in the end */
+	p->before = (int16_t)(p->before + mr_huff_value(e, b->bits));
+	mr_bits_drop(b, mr_huff_drop(e));
+	return e;
 }
 
-/* Coefficients 1 to 63 into coef, which is 0; 0: there were none, -1: bad. */
-static inline int read_ac(struct mr_bits *bits, const struct mr_huffman *h,
-			  int16_t *coef)
+/* Coefficients 1 to 63 into coef, which is 0; *none: all of them are 0. */
+static inline bool read_ac(struct mr_bits *bits, const struct mr_huffman *h,
+			   int16_t *coef, bool *none)
 {
 	struct mr_bits b = *bits; /* in registers */
 	int k = 1;
 
 	while (k < 64) {
 		uint32_t e;
-		int value;
 
-		if (b.have < 32)
-			mr_bits_fill(&b);
-		e = h->ac[mr_bits_peek(&b, MR_HUFF_BITS)];
-		value = (int32_t)e >> 16;
-		if (__builtin_expect(value != 0, 1)) {
-			mr_bits_drop(&b, (int)(e & 255));
-			k += (int)(e >> 8 & 255);
-			coef[natural[k++]] = (int16_t)value;
-			continue;
-		}
-		if (e >> 8 == MR_HUFF_EOB) {
-			mr_bits_drop(&b, (int)(e & 255));
-			break;
-		}
-		if (e >> 8 == MR_HUFF_ZRL) {
-			mr_bits_drop(&b, (int)(e & 255));
-			k += 16;
-			continue;
-		}
-		{
-			int symbol = read_long(h, &b, &value);
-
-			if (symbol < 0)
-				return -1;
-			if (symbol == 0)
-				break;
-			k += symbol >> 4;
-			if (value)
-				coef[natural[k]] = (int16_t)value;
-			k++;
+		mr_bits_fill(&b); /* enough for two short codes */
+		for (int i = 0; i < 2 && k < 64; i++) {
+			e = mr_huffman_next(h, &b);
+			if (!e)
+				return false;
+			k += mr_huff_go(e);
+			coef[natural[k - 1]] =
+				(int16_t)mr_huff_value(e, b.bits);
+			mr_bits_drop(&b, mr_huff_drop(e));
 		}
 	}
 	*bits = b;
-	return k > 64 ? -1 : k - 1;
+	*none = k == 1 + MR_HUFF_END;
+	return k == 64 || k > MR_HUFF_END;
 }
 
 static inline bool skip_ac(struct mr_bits *bits, const struct mr_huffman *h)
@@ -282,25 +289,18 @@ static inline bool skip_ac(struct mr_bits *bits, const struct mr_huffman *h)
 	int k = 1;
 
 	while (k < 64) {
-		unsigned e;
-		int value;
+		mr_bits_fill(&b);
+		for (int i = 0; i < 2 && k < 64; i++) {
+			uint32_t e = mr_huffman_next(h, &b);
 
-		if (b.have < 32)
-			mr_bits_fill(&b);
-		e = h->skip[mr_bits_peek(&b, MR_HUFF_BITS)];
-		if (__builtin_expect(e != 0, 1)) {
-			mr_bits_drop(&b, (int)(e & 255));
-			k += (int)(e >> 8);
-		} else {
-			int symbol = read_long(h, &b, &value);
-
-			if (symbol < 0)
+			if (!e)
 				return false;
-			k += symbol ? (symbol >> 4) + 1 : 64;
+			k += mr_huff_go(e);
+			mr_bits_drop(&b, mr_huff_drop(e));
 		}
 	}
 	*bits = b;
-	return true;
+	return k == 64 || k > MR_HUFF_END;
 }
 
 static bool skip_mcu(struct mr_baseline *b)
@@ -315,16 +315,14 @@ static bool skip_mcu(struct mr_baseline *b)
 	return true;
 }
 
-static bool block(struct mr_baseline *b, struct component *p, uint8_t *to)
+static inline bool block(struct mr_baseline *b, struct component *p,
+			 uint8_t *to)
 {
-	int last;
+	bool none;
 
-	if (!read_dc(&b->bits, p))
+	if (!read_dc(&b->bits, p) || !read_ac(&b->bits, p->ac, b->coef, &none))
 		return false;
-	last = read_ac(&b->bits, p->ac, b->coef);
-	if (last < 0)
-		return false;
-	if (last == 0) {
+	if (none) {
 		mr_jpeg_idct_dc((int16_t)(p->before * p->quant[0]), to,
 				p->stride);
 		return true;
@@ -345,11 +343,17 @@ static bool decode_mcu(struct mr_baseline *b, int64_t x, int64_t y)
 
 		for (int v = 0; v < p->v; v++)
 			for (int h = 0; h < p->h; h++)
-				if (!block(b, p, at + (size_t)v * 8 * p->stride +
-							h * 8))
+				if (!block(b, p,
+					   at + (size_t)v * 8 * p->stride +
+						   h * 8))
 					return false;
 	}
 	return true;
+}
+
+static bool is_restart(int marker)
+{
+	return marker >= 0xd0 && marker <= 0xd7;
 }
 
 static bool pass_restart(struct mr_baseline *b)
@@ -357,8 +361,9 @@ static bool pass_restart(struct mr_baseline *b)
 	if (!b->restart)
 		return true;
 	if (b->left == 0) {
-		if (!mr_bits_restart(&b->bits))
+		if (mr_bits_over(&b->bits) || !b->more)
 			return false;
+		b->more = is_restart(unstuff(b));
 		b->left = b->restart;
 		for (int i = 0; i < b->components; i++)
 			b->comp[i].before = 0;
@@ -417,9 +422,11 @@ bool mr_baseline_decode(struct mr_baseline *b,
 		if (!set_component(b, c, i))
 			return false;
 	make_grid(b, c, r, &g);
-	if (!reserve(b, c, &g, max))
+	if (!reserve(b, c, &g, n, max))
 		return false;
-	mr_bits_start(&b->bits, scan, scan + n);
+	b->scan = scan;
+	b->scan_end = scan + n;
+	b->more = is_restart(unstuff(b));
 	memset(b->coef, 0, sizeof(b->coef));
 	for (int64_t y = 0; y < g.y1; y++)
 		if (!decode_row(b, &g, y))

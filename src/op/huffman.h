@@ -12,64 +12,84 @@
 enum { MR_HUFF_BITS = 10, MR_HUFF_SIZE = 1 << MR_HUFF_BITS };
 
 /*
- * What the next MR_HUFF_BITS bits say. One look-up gives code, run and value
- * when all of it is among them:
- *	ac[]: value << 16 | run << 8 | bits to drop. value 0: run is KIND
- *	skip[]: (run + 1) << 8 | bits to drop, value included, whatever it is
- *	look[]: symbol << 8 | bits of the code
- * skip and look are 0 when the code is longer.
+ * What the next MR_HUFF_BITS bits say, as one number, so that a symbol costs
+ * one look-up and no branch:
+ *	bits 0-7	to drop: the code and the value after it
+ *	bits 8-15	how far to go: the run and the value's own place
+ *	bits 16-19	of the value
+ *	bits 20-23	of the code
+ * 0: the code is longer.
  */
 struct mr_huffman {
-	uint32_t ac[MR_HUFF_SIZE];
-	uint16_t skip[MR_HUFF_SIZE], look[MR_HUFF_SIZE];
+	uint32_t look[MR_HUFF_SIZE];
 	/* longer codes */
 	int32_t last[17];  /* largest code of that length, -1: none */
 	int32_t first[17]; /* place of its first symbol, minus the code */
-	uint8_t symbol[256];
 	/* what it was made of: most files have the same few tables */
 	uint8_t bits[17], values[256];
-	bool made;
+	bool dc, made;
 };
 
-/* Of ac[] with value 0: what the code says, beside bits to drop. */
-enum { MR_HUFF_EOB = 1, MR_HUFF_ZRL = 2, MR_HUFF_LONG = 3 };
+/* How far the end of a block goes: to where nothing else does. */
+enum { MR_HUFF_END = 128 };
 
-/* false when the table is none. */
-bool mr_huffman_make(struct mr_huffman *h, const JHUFF_TBL *t);
+static inline int mr_huff_drop(uint32_t e)
+{
+	return (int)(e & 255);
+}
+
+static inline int mr_huff_go(uint32_t e)
+{
+	return (int)(e >> 8 & 255);
+}
+
+static inline int mr_huff_size(uint32_t e)
+{
+	return (int)(e >> 16 & 15);
+}
+
+static inline int mr_huff_code(uint32_t e)
+{
+	return (int)(e >> 20);
+}
+
+/* dc: symbols are sizes, without runs. false when the table is none. */
+bool mr_huffman_make(struct mr_huffman *h, const JHUFF_TBL *t, bool dc);
+
+/* The entry of a code longer than MR_HUFF_BITS, which is the highest of
+ * `bits`; 0: there is no such code. */
+uint32_t mr_huffman_long(const struct mr_huffman *h, uint64_t bits);
 
 /* ---- bits ---- */
 
 struct mr_bits {
 	uint64_t bits; /* the next one is the highest */
-	int have;      /* of them, at least 57 after mr_bits_fill() */
-	int fake;      /* of those: zeros past the end of the data */
+	int have;
 	const uint8_t *at, *end;
+	bool over; /* more was read than there is */
 };
 
-void mr_bits_start(struct mr_bits *b, const uint8_t *at, const uint8_t *end);
-void mr_bits_fill_slowly(struct mr_bits *b);
+enum { MR_BITS_SLACK = 16 }; /* zeros that must follow the data */
 
-static inline void mr_bits_fill(struct mr_bits *b)
+static inline void mr_bits_start(struct mr_bits *b, const uint8_t *data,
+				 size_t n)
 {
-	const uint64_t ones = 0x0101010101010101;
-	uint64_t v;
-
-	if (b->end - b->at >= 8) {
-		memcpy(&v, b->at, sizeof(v));
-		/* no byte is 0xff, which means something */
-		if (!((~v - ones) & v & ones << 7)) {
-			b->bits |= __builtin_bswap64(v) >> b->have;
-			b->at += (63 - b->have) >> 3;
-			b->have |= 56;
-			return;
-		}
-	}
-	mr_bits_fill_slowly(b);
+	*b = (struct mr_bits){ .at = data, .end = data + n };
 }
 
-static inline uint32_t mr_bits_peek(const struct mr_bits *b, int n)
+/* Now there are 56 or more. */
+static inline void mr_bits_fill(struct mr_bits *b)
 {
-	return (uint32_t)(b->bits >> (64 - n));
+	uint64_t v;
+
+	memcpy(&v, b->at, sizeof(v));
+	b->bits |= __builtin_bswap64(v) >> b->have;
+	b->at += (63 - b->have) >> 3;
+	b->have |= 56;
+	if (__builtin_expect(b->at > b->end + 8, 0)) {
+		b->at = b->end + 8;
+		b->over = true;
+	}
 }
 
 static inline void mr_bits_drop(struct mr_bits *b, int n)
@@ -78,37 +98,31 @@ static inline void mr_bits_drop(struct mr_bits *b, int n)
 	b->have -= n;
 }
 
-/* More was read than there is. */
 static inline bool mr_bits_over(const struct mr_bits *b)
 {
-	return b->have < b->fake;
+	return b->over || (b->at - b->end) * 8 > b->have;
 }
 
-/* A value of `size` (1 to 16) bits, as JPEG stores it. */
-static inline int mr_bits_value(struct mr_bits *b, int size)
+/* The value that an entry's code is followed by, as JPEG stores it. */
+static inline int mr_huff_value(uint32_t e, uint64_t bits)
 {
-	int v = (int)mr_bits_peek(b, size);
+	uint64_t v = bits << mr_huff_code(e);
+	int size = mr_huff_size(e);
 
-	mr_bits_drop(b, size);
-	return v >> (size - 1) ? v : v - (1 << size) + 1;
+	return (int)(v >> 1 >> (63 - size)) - (int)((v >> 63 ^ 1) << size) +
+	       (int)(v >> 63 ^ 1);
 }
 
-/* Codes longer than MR_HUFF_BITS. */
-int mr_huffman_long(const struct mr_huffman *h, struct mr_bits *b);
-
-/* The symbol of a code; -1: there is no such code. */
-static inline int mr_huffman_symbol(const struct mr_huffman *h,
-				    struct mr_bits *b)
+static inline uint32_t mr_huffman_next(const struct mr_huffman *h,
+				       struct mr_bits *b)
 {
-	unsigned e = h->look[mr_bits_peek(b, MR_HUFF_BITS)];
+	uint32_t e = h->look[b->bits >> (64 - MR_HUFF_BITS)];
 
-	if (!e)
-		return mr_huffman_long(h, b);
-	mr_bits_drop(b, (int)(e & 255));
-	return (int)(e >> 8);
+	if (__builtin_expect(!e, 0)) {
+		mr_bits_fill(b);
+		e = mr_huffman_long(h, b->bits);
+	}
+	return e;
 }
-
-/* The next restart marker; false when something else comes. */
-bool mr_bits_restart(struct mr_bits *b);
 
 #endif
