@@ -7,6 +7,9 @@
 
 #include <string.h>
 
+#include "kernel/avx2.h"
+#include "kernel/cpu.h"
+
 enum {
 	CONST_BITS = 13,
 	PASS1_BITS = 2,
@@ -178,6 +181,12 @@ void mr_jpeg_grey_plain(const uint8_t *y, size_t n, uint8_t *x4)
 void mr_jpeg_idct(const int16_t coef[64], const uint16_t quant[64],
 		  uint8_t *dst, size_t stride)
 {
+#if defined(__x86_64__)
+	if (mr_cpu_avx2()) {
+		mr_jpeg_idct_avx2(coef, quant, dst, stride);
+		return;
+	}
+#endif
 	mr_jpeg_idct_plain(coef, quant, dst, stride);
 }
 
@@ -188,22 +197,46 @@ void mr_jpeg_idct_dc(int dc, uint8_t *dst, size_t stride)
 
 void mr_jpeg_h2v1(const uint8_t *c, size_t n, uint8_t *out)
 {
+#if defined(__x86_64__)
+	if (mr_cpu_avx2()) {
+		mr_jpeg_h2v1_avx2(c, n, out);
+		return;
+	}
+#endif
 	mr_jpeg_h2v1_plain(c, n, out);
 }
 
 void mr_jpeg_h2v2(const uint8_t *near, const uint8_t *far, size_t n,
 		  uint8_t *out)
 {
+#if defined(__x86_64__)
+	if (mr_cpu_avx2()) {
+		mr_jpeg_h2v2_avx2(near, far, n, out);
+		return;
+	}
+#endif
 	mr_jpeg_h2v2_plain(near, far, n, out);
 }
 
 void mr_jpeg_ycc(const uint8_t *y, const uint8_t *cb, const uint8_t *cr,
 		 size_t n, uint8_t *x4)
 {
+#if defined(__x86_64__)
+	if (mr_cpu_avx2()) {
+		mr_jpeg_ycc_avx2(y, cb, cr, n, x4);
+		return;
+	}
+#endif
 	mr_jpeg_ycc_plain(y, cb, cr, n, x4);
 }
 
 void mr_jpeg_grey(const uint8_t *y, size_t n, uint8_t *x4)
 {
+#if defined(__x86_64__)
+	if (mr_cpu_avx2()) {
+		mr_jpeg_grey_avx2(y, n, x4);
+		return;
+	}
+#endif
 	mr_jpeg_grey_plain(y, n, x4);
 }
