@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Millrace in the place of torch.utils.data.DataLoader.
 
-    from millrace.torch import DataLoader
+    from millrace.torch import DataLoader, from_dataset
 
     loader = DataLoader("files photos | decode_image | ... | batch 256")
+    loader = from_dataset(ImageFolder("photos", transform), batch_size=256)
     for images, labels in loader:       # one epoch, tensors
         ...
 """
@@ -11,6 +12,8 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
+import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,7 +21,21 @@ import torch
 
 from ._core import Batch, Loader, explain
 
-__all__ = ["DataLoader"]
+__all__ = ["ConversionError", "DataLoader", "from_dataset", "pipeline_text"]
+
+
+class ConversionError(ValueError):
+    """from_dataset() found something that no pipeline stands for.
+
+    `problems` is a list of texts, one for each thing that was found.
+    """
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__(problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        return "\n".join(self.problems)
 
 
 class _Samples:
@@ -59,6 +76,11 @@ class DataLoader(Loader):
         self._plugins = options.get("plugins")
         self._turn: object = None       # the loop that has not ended
         self._batch_size: int | None = None
+        # of from_dataset(): the torch data set, its ImageFolder, and what a
+        # state names instead of a pipeline with a temporary file in it
+        self._dataset: Any = None
+        self._folder: Any = None
+        self._mark: int | None = None
 
     # ---- loops ----
 
@@ -90,8 +112,19 @@ class DataLoader(Loader):
 
     # ---- where it stands ----
 
+    def state_dict(self) -> dict[str, int]:
+        """Where the loader stands, exact in the middle of an epoch."""
+        state = super().state_dict()
+        if self._mark is not None:
+            state["pipeline"] = self._mark
+        return state
+
     def load_state_dict(self, state: Mapping[str, int], /) -> None:
         """Continue from there: the next loop gives what is left."""
+        if self._mark is not None and isinstance(state, Mapping):
+            if state.get("pipeline") == self._mark:
+                own = super().state_dict()["pipeline"]
+                state = {**state, "pipeline": own}
         super().load_state_dict(state)
         self._turn = None
 
@@ -123,8 +156,80 @@ class DataLoader(Loader):
 
     @property
     def dataset(self) -> Any:
-        """Something with len(), classes and class_to_idx."""
-        return _Samples(self)
+        """The data set of from_dataset(); of a text, something with len(),
+        classes and class_to_idx."""
+        return _Samples(self) if self._dataset is None else self._dataset
+
+    @property
+    def classes(self) -> list[Any]:
+        """Names of the classes by number; [] when the source has none."""
+        return super().classes if self._folder is None else \
+            self._folder.classes
+
+    @property
+    def class_to_idx(self) -> dict[str, int]:
+        """Numbers of the classes by name."""
+        return super().class_to_idx if self._folder is None else \
+            self._folder.class_to_idx
+
+
+def from_dataset(dataset: Any, *, batch_size: int = 1, shuffle: bool = False,
+                 drop_last: bool = False, num_workers: int = 0,
+                 pin_memory: bool = False, fast: bool = False,
+                 list_file: str | os.PathLike[str] | None = None,
+                 **options: Any) -> DataLoader:
+    """A loader for torchvision's ImageFolder, or a Subset of one.
+
+    The transforms become steps of a pipeline, `loader.pipeline`; what has no
+    counterpart is named in a ConversionError. Samples, labels, shapes and
+    types are those of torch's DataLoader, and so is their order unless
+    shuffle=True. num_workers are threads, 0: one per core. fast=True decodes
+    JPEG faster, not to the same bits. list_file keeps the list of samples
+    where the pipeline needs one. The options are DataLoader's.
+    """
+    from . import _torchvision
+
+    plan = _torchvision.Plan(dataset, batch_size, drop_last, fast)
+    options.setdefault("order", "shuffle" if shuffle else "sequential")
+    options.setdefault("threads", num_workers)
+    text = plan.text(list_file)
+    temporary = None
+    if text is None:
+        fd, temporary = tempfile.mkstemp(".csv", "millrace-")
+        os.close(fd)
+    try:
+        loader = DataLoader(text or plan.text(temporary),
+                            pin_memory=pin_memory, **options)
+        if temporary:
+            weakref.finalize(loader, _unlink, temporary, os.getpid())
+    except BaseException:
+        if temporary:
+            os.unlink(temporary)
+        raise
+    if temporary:
+        loader._mark = plan.mark(options["order"], options.get("block"))
+    loader._batch_size = batch_size
+    loader._dataset, loader._folder = dataset, plan.folder
+    return loader
+
+
+def pipeline_text(dataset: Any, batch_size: int = 1, *,
+                  drop_last: bool = False, fast: bool = False,
+                  list_file: str | os.PathLike[str] | None = None) -> str:
+    """The pipeline that from_dataset() makes.
+
+    Samples that are not simply the images in a folder need a list: it is
+    written to list_file.
+    """
+    from . import _torchvision
+
+    text = _torchvision.Plan(dataset, batch_size, drop_last,
+                             fast).text(list_file)
+    if text is None:
+        raise ConversionError([
+            "the samples are not simply all images of a folder: give "
+            "list_file=PATH, where their list is written"])
+    return text
 
 
 def _rank() -> tuple[int, int] | None:
@@ -156,3 +261,12 @@ def _dense(batch: Batch, name: str, x: torch.Tensor) -> torch.Tensor:
             "fill them up with `batch N pad=0`, or take them one by one from "
             "millrace.Loader")
     return x.view(batch.count, *shapes[0].tolist())
+
+
+def _unlink(path: str, pid: int) -> None:
+    """Not in a forked child, which ends before its parent."""
+    if os.getpid() == pid:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
