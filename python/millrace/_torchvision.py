@@ -227,17 +227,27 @@ class Chain:
     def add(self, t: Any) -> None:
         take = KNOWN.get(type(t))
         if take is None:
-            base = next((k for k in type(t).__mro__ if k in KNOWN), None)
-            why = f"may do other things than {base.__name__}, of which it " \
-                "is a subclass" if base else "has no counterpart"
-            self.problem(why, "do it to batches after loading, " + KEEP)
-            self.made = ""
+            self.unknown(t)
             return
         if type(t) in ON_PIL and self.made not in ("PIL image", ""):
             self.problem("works on a tensor there, with other rounding than "
                          "on an image", "move it before ToTensor, " + KEEP)
             return
         take(self, t)
+
+    def unknown(self, t: Any) -> None:
+        base = next((k for k in type(t).__mro__ if k in KNOWN), None)
+        way = "do it to batches after loading, "
+        if base:
+            why = f"may do other things than {base.__name__}, of which it " \
+                "is a subclass"
+        elif type(t).__module__.startswith("torchvision.transforms.v2"):
+            why = "is of torchvision.transforms.v2, which is not converted"
+            way = "take the one of torchvision.transforms, "
+        else:
+            why = "has no counterpart"
+        self.problem(why, way + KEEP)
+        self.made = ""
 
     def finish(self) -> None:
         if self.made == "PIL image":

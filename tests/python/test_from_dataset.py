@@ -193,6 +193,10 @@ class Mine(T.Resize):
     pass
 
 
+class Second:
+    __module__ = "torchvision.transforms.v2._geometry"
+
+
 class Other(datasets.ImageFolder):
     def __getitem__(self, i):
         return super().__getitem__(i)[0]
@@ -206,6 +210,8 @@ class Other(datasets.ImageFolder):
      "Lambda (transform 2)"),
     ([Mine(8), T.ToTensor()], "Mine (transform 1): may do other things than "
      "Resize, of which it is a subclass"),
+    ([Second(), T.ToTensor()], "Second (transform 1): is of "
+     "torchvision.transforms.v2, which is not converted; take the one of"),
     ([T.Resize(8, max_size=9), T.ToTensor()],
      "Resize (transform 1): max_size=9: has no counterpart"),
     ([T.Resize(8, Mode.NEAREST), T.ToTensor()],
