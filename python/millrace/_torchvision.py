@@ -25,7 +25,7 @@ from .torch import ConversionError
 KEEP = "or keep torch's DataLoader for this data set"
 # Endings that ImageFolder takes and decode_image cannot read.
 UNREAD = (".ppm", ".pgm", ".bmp", ".tif", ".tiff", ".webp")
-FILTERS = {"BILINEAR": "bilinear", "BICUBIC": "bicubic"}
+FILTERS = {"BILINEAR": "bilinear", "BICUBIC": "bicubic", "BOX": "area"}
 
 
 class Plan:
@@ -268,8 +268,8 @@ class Chain:
     def filter(self, t: Any) -> str:
         mode = t.interpolation.name
         if mode not in FILTERS:
-            self.parameter("interpolation", mode, "there are BILINEAR and "
-                           "BICUBIC")
+            self.parameter("interpolation", mode, "there are BILINEAR, "
+                           "BICUBIC and BOX")
         return "" if mode == "BILINEAR" else f" filter={FILTERS.get(mode)}"
 
     def resize(self, t: Any) -> None:
