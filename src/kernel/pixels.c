@@ -2,6 +2,9 @@
 /* Layouts of pixels in plain C, and the choice of what runs. */
 #include "kernel/pixels.h"
 
+#include "kernel/avx2.h"
+#include "kernel/cpu.h"
+
 /* Where pixel i of n comes from. */
 static inline size_t turned(size_t i, size_t n, bool mirror)
 {
@@ -61,17 +64,35 @@ void mr_pixels_affine_plain(const uint8_t *src, int stride, size_t n,
 
 void mr_pixels_pack(const uint8_t *x4, size_t n, bool mirror, uint8_t *rgb)
 {
+#if defined(__x86_64__)
+	if (n >= 8 && mr_cpu_avx2()) {
+		mr_pixels_pack_avx2(x4, n, mirror, rgb);
+		return;
+	}
+#endif
 	mr_pixels_pack_plain(x4, n, mirror, rgb);
 }
 
 void mr_pixels_expand(const uint8_t *rgb, size_t n, uint8_t *x4)
 {
+#if defined(__x86_64__)
+	if (n >= 8 && mr_cpu_avx2()) {
+		mr_pixels_expand_avx2(rgb, n, x4);
+		return;
+	}
+#endif
 	mr_pixels_expand_plain(rgb, n, x4);
 }
 
 void mr_pixels_planes(const uint8_t *x4, size_t n, bool mirror, uint8_t *dst,
 		      size_t plane)
 {
+#if defined(__x86_64__)
+	if (n >= 32 && mr_cpu_avx2()) {
+		mr_pixels_planes_avx2(x4, n, mirror, dst, plane);
+		return;
+	}
+#endif
 	mr_pixels_planes_plain(x4, n, mirror, dst, plane);
 }
 
@@ -79,5 +100,12 @@ void mr_pixels_affine(const uint8_t *src, int stride, size_t n, bool mirror,
 		      float *dst, size_t plane, const float scale[3],
 		      const float bias[3])
 {
+#if defined(__x86_64__)
+	if (n >= 8 && mr_cpu_avx2()) {
+		mr_pixels_affine_avx2(src, stride, n, mirror, dst, plane, scale,
+				      bias);
+		return;
+	}
+#endif
 	mr_pixels_affine_plain(src, stride, n, mirror, dst, plane, scale, bias);
 }

@@ -2,6 +2,9 @@
 /* Scaling in plain C, and the choice of what runs. */
 #include "kernel/resample.h"
 
+#include "kernel/avx2.h"
+#include "kernel/cpu.h"
+
 enum { BLOCK = 256, HALF = 1 << (MR_TAP_BITS - 1) };
 
 static inline uint8_t clip8(int32_t sum)
@@ -88,6 +91,13 @@ void mr_resample_rows(const struct mr_taps *t, int channels, int rows,
 		      const uint8_t *src, size_t src_stride, uint8_t *dst,
 		      size_t dst_stride)
 {
+#if defined(__x86_64__)
+	if (channels >= 3 && t->count >= 4 && mr_cpu_avx2()) {
+		mr_resample_rows_avx2(t, channels, rows, src, src_stride, dst,
+				      dst_stride);
+		return;
+	}
+#endif
 	mr_resample_rows_plain(t, channels, rows, src, src_stride, dst,
 			       dst_stride);
 }
@@ -95,5 +105,11 @@ void mr_resample_rows(const struct mr_taps *t, int channels, int rows,
 void mr_resample_column(const struct mr_taps *t, int i, const uint8_t *src,
 			size_t src_stride, uint8_t *dst, size_t n)
 {
+#if defined(__x86_64__)
+	if (n >= 32 && mr_cpu_avx2()) {
+		mr_resample_column_avx2(t, i, src, src_stride, dst, n);
+		return;
+	}
+#endif
 	mr_resample_column_plain(t, i, src, src_stride, dst, n);
 }

@@ -2,7 +2,8 @@
 """The scaling kernels against Pillow's resize().
 
 Both round to u8 after the rows and after the columns; weights have 14 bits
-here and 22 there, so a pixel may be off by one now and then."""
+here and 22 there, so a pixel may be off by one now and then, and by two if
+both passes are."""
 import subprocess
 
 import numpy as np
@@ -73,7 +74,7 @@ def assert_close(got, want, name):
     that goes is an accident of rounding 1/10, here and in Pillow."""
     off = np.abs(got.astype(int) - want.astype(int))
     most = 0.3 if name == "area" else 0.02
-    assert off.max() <= 1 and off.mean() <= most, (off.max(), off.mean())
+    assert off.max() <= 2 and off.mean() <= most, (off.max(), off.mean())
 
 
 @pytest.mark.parametrize("how", ["plain", "fast"])
