@@ -121,12 +121,13 @@ def files_text(folder: Any, samples: list[tuple[str, int]]) -> str | None:
     last: tuple[bytes, ...] = ()
     for path, label in samples:
         name = os.fsencode(path)
-        parts = name[len(start):].split(b"/")
-        key = parts[0], b"/".join(parts[1:-1]), parts[-1]
-        if not name.startswith(start) or len(parts) < 2 or key <= last or \
-                any(p[:1] in (b"", b".") for p in parts) or \
-                os.path.splitext(parts[-1])[1].lower() not in known or \
-                labels.setdefault(parts[0], label) != label:
+        below = name[len(start):]
+        top, _, rest = below.partition(b"/")
+        key = top, *rest.rpartition(b"/")[::2]
+        if not rest or key <= last or not name.startswith(start) or \
+                b"//" in below or b"/." in b"/" + below or \
+                b"." + rest.rpartition(b".")[2].lower() not in known or \
+                labels.setdefault(top, label) != label:
             return None
         last = key
     ext = ",".join(e.lstrip(".") for e in endings)

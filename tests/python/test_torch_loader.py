@@ -102,6 +102,16 @@ def test_each_loop_is_an_epoch_in_a_new_order(labelled):
     assert first != second
 
 
+def test_after_a_whole_epoch_prepared_batches_are_not_thrown_away(
+        labelled, monkeypatch):
+    loader = DataLoader(f"{labelled} | batch 64")
+    monkeypatch.setattr(DataLoader, "load_state_dict", lambda *_: pytest.fail(
+        "moved, which stops the workers"))
+    for n in range(3):
+        loader.set_epoch(n)
+        assert len(list(loader)) == 16
+
+
 @pytest.mark.parametrize("taken", [0, 1, 3, 10])
 def test_a_loop_after_a_break_is_a_whole_epoch_as_with_torch(labelled, taken):
     loader = DataLoader(f"{labelled} | batch 100", seed=1)
