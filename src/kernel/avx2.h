@@ -15,7 +15,7 @@
 #define MR_AVX2	       __attribute__((target("avx2")))
 #define MR_AVX2_INLINE MR_AVX2 __attribute__((always_inline)) inline
 
-/* channels: 3 or 4; t->count >= 4. */
+/* channels: 1, 3 or 4; t->count >= 4. */
 void mr_resample_rows_avx2(const struct mr_taps *t, int channels, int rows,
 			   const uint8_t *src, size_t src_stride, uint8_t *dst,
 			   size_t dst_stride);

@@ -6,6 +6,7 @@
  * by itself.
  */
 #include "kernel/colour_loops.h"
+#include "kernel/cpu.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -355,7 +356,7 @@ static const struct mr_colour_loops loops = {
 
 const struct mr_colour_loops *mr_colour_avx2(void)
 {
-	return __builtin_cpu_supports("avx2") ? &loops : NULL;
+	return mr_cpu_avx2() ? &loops : NULL;
 }
 
 #else
