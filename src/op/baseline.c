@@ -2,6 +2,7 @@
 #include "op/baseline.h"
 
 #include "core/mem.h"
+#include "kernel/cpu.h"
 #include "kernel/jpeg.h"
 #include "op/huffman.h"
 
@@ -16,12 +17,15 @@ enum {
  * the last, go to a place of their own. */
 #define NOWHERE 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64
 static const uint8_t natural[MR_HUFF_END + 64] = {
-	0,  1,	8,  16, 9,  2,	3,  10, 17, 24, 32, 25, 18, 11, 4,  5,
-	12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6,	7,  14, 21, 28,
-	35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51,
-	58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
-	NOWHERE, NOWHERE, NOWHERE, NOWHERE,
-	NOWHERE, NOWHERE, NOWHERE, NOWHERE,
+	0,	 1,	  8,	   16,	    9,	     2,	      3,       10,
+	17,	 24,	  32,	   25,	    18,	     11,      4,       5,
+	12,	 19,	  26,	   33,	    40,	     48,      41,      34,
+	27,	 20,	  13,	   6,	    7,	     14,      21,      28,
+	35,	 42,	  49,	   56,	    57,	     50,      43,      36,
+	29,	 22,	  15,	   23,	    30,	     37,      44,      51,
+	58,	 59,	  52,	   45,	    38,	     31,      39,      46,
+	53,	 60,	  61,	   54,	    47,	     55,      62,      63,
+	NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE,
 };
 
 struct component {
@@ -211,6 +215,9 @@ static bool reserve(struct mr_baseline *b,
 
 /* ---- blocks ---- */
 
+/* Into both versions of decode_rows(), the hot loop. */
+#define INLINE static inline __attribute__((always_inline))
+
 /*
  * The bits up to the next marker, without the zeros that follow each ff
  * byte, so that reading them need not look at each. Returns the marker, or
@@ -245,7 +252,7 @@ static int unstuff(struct mr_baseline *b)
 	return marker;
 }
 
-static inline bool read_dc(struct mr_bits *b, struct component *p)
+INLINE bool read_dc(struct mr_bits *b, struct component *p)
 {
 	uint32_t e;
 
@@ -258,8 +265,8 @@ static inline bool read_dc(struct mr_bits *b, struct component *p)
 }
 
 /* Coefficients 1 to 63 into coef, which is 0; *none: all of them are 0. */
-static inline bool read_ac(struct mr_bits *bits, const struct mr_huffman *h,
-			   int16_t *coef, bool *none)
+INLINE bool read_ac(struct mr_bits *bits, const struct mr_huffman *h,
+		    int16_t *coef, bool *none)
 {
 	struct mr_bits b = *bits; /* in registers */
 	int k = 1;
@@ -283,7 +290,7 @@ static inline bool read_ac(struct mr_bits *bits, const struct mr_huffman *h,
 	return k == 64 || k > MR_HUFF_END;
 }
 
-static inline bool skip_ac(struct mr_bits *bits, const struct mr_huffman *h)
+INLINE bool skip_ac(struct mr_bits *bits, const struct mr_huffman *h)
 {
 	struct mr_bits b = *bits;
 	int k = 1;
@@ -303,7 +310,7 @@ static inline bool skip_ac(struct mr_bits *bits, const struct mr_huffman *h)
 	return k == 64 || k > MR_HUFF_END;
 }
 
-static bool skip_mcu(struct mr_baseline *b)
+INLINE bool skip_mcu(struct mr_baseline *b)
 {
 	for (int i = 0; i < b->components; i++) {
 		struct component *p = &b->comp[i];
@@ -315,8 +322,17 @@ static bool skip_mcu(struct mr_baseline *b)
 	return true;
 }
 
-static inline bool block(struct mr_baseline *b, struct component *p,
-			 uint8_t *to)
+/* memset() would become a slow string instruction. */
+INLINE void clear(int16_t *coef)
+{
+	typedef int16_t part __attribute__((vector_size(32)));
+	part *p = (part *)coef;
+
+	for (int i = 0; i < 4; i++)
+		p[i] = (part){ 0 };
+}
+
+INLINE bool block(struct mr_baseline *b, struct component *p, uint8_t *to)
 {
 	bool none;
 
@@ -329,12 +345,12 @@ static inline bool block(struct mr_baseline *b, struct component *p,
 	}
 	b->coef[0] = (int16_t)p->before;
 	mr_jpeg_idct(b->coef, p->quant, to, p->stride);
-	memset(b->coef, 0, 64 * sizeof(b->coef[0]));
+	clear(b->coef);
 	return true;
 }
 
 /* x, y: of the MCU, among those needed. */
-static bool decode_mcu(struct mr_baseline *b, int64_t x, int64_t y)
+INLINE bool decode_mcu(struct mr_baseline *b, int64_t x, int64_t y)
 {
 	for (int i = 0; i < b->components; i++) {
 		struct component *p = &b->comp[i];
@@ -372,7 +388,7 @@ static bool pass_restart(struct mr_baseline *b)
 	return true;
 }
 
-static bool decode_row(struct mr_baseline *b, const struct grid *g, int64_t y)
+INLINE bool decode_row(struct mr_baseline *b, const struct grid *g, int64_t y)
 {
 	bool last = y == g->y1 - 1;
 
@@ -386,6 +402,34 @@ static bool decode_row(struct mr_baseline *b, const struct grid *g, int64_t y)
 			return false;
 	}
 	return !mr_bits_over(&b->bits);
+}
+
+INLINE bool decode_all(struct mr_baseline *b, const struct grid *g)
+{
+	for (int64_t y = 0; y < g->y1; y++)
+		if (!decode_row(b, g, y))
+			return false;
+	return true;
+}
+
+#if defined(__x86_64__)
+
+/* Shifts by a variable are its daily bread, and cheaper with BMI2. */
+__attribute__((target("bmi2"))) static bool decode_bmi2(struct mr_baseline *b,
+							const struct grid *g)
+{
+	return decode_all(b, g);
+}
+
+#endif
+
+static bool decode_rows(struct mr_baseline *b, const struct grid *g)
+{
+#if defined(__x86_64__)
+	if (mr_cpu_avx2())
+		return decode_bmi2(b, g);
+#endif
+	return decode_all(b, g);
 }
 
 /* Upsampling looks one sample over the edges of the image: as if the last
@@ -428,9 +472,8 @@ bool mr_baseline_decode(struct mr_baseline *b,
 	b->scan_end = scan + n;
 	b->more = is_restart(unstuff(b));
 	memset(b->coef, 0, sizeof(b->coef));
-	for (int64_t y = 0; y < g.y1; y++)
-		if (!decode_row(b, &g, y))
-			return false;
+	if (!decode_rows(b, &g))
+		return false;
 	for (int i = 1; i < b->components; i++)
 		if (b->comp[0].h == 2)
 			repeat_edges(&b->comp[i], &g);
