@@ -135,18 +135,19 @@ void mr_jpeg_h2v1_plain(const uint8_t *c, size_t n, uint8_t *out)
 	}
 }
 
+/* Written out, so that compilers make vectors of it. */
 void mr_jpeg_h2v2_plain(const uint8_t *near, const uint8_t *far, size_t n,
 			uint8_t *out)
 {
-	int last = 3 * near[-1] + far[-1], here = 3 * near[0] + far[0];
+	const uint8_t *near_l = near - 1, *near_r = near + 1;
+	const uint8_t *far_l = far - 1, *far_r = far + 1;
 
 	for (size_t i = 0; i < n; i++) {
-		int next = 3 * near[i + 1] + far[i + 1];
+		int s = 3 * (3 * near[i] + far[i]);
+		int l = 3 * near_l[i] + far_l[i], r = 3 * near_r[i] + far_r[i];
 
-		out[2 * i] = (uint8_t)((3 * here + last + 8) >> 4);
-		out[2 * i + 1] = (uint8_t)((3 * here + next + 7) >> 4);
-		last = here;
-		here = next;
+		out[2 * i] = (uint8_t)((s + l + 8) >> 4);
+		out[2 * i + 1] = (uint8_t)((s + r + 7) >> 4);
 	}
 }
 

@@ -57,11 +57,11 @@ struct wide {
 	__m256i v[8];
 };
 
-/* Down the columns; the sums are those of idct_8() in jpeg.c. */
-static MR_AVX2_INLINE struct wide idct_8(const struct rows *x, int bits)
+/* Down the columns; the sums are those of idct_8() in jpeg.c, and `half` is
+ * what rounds them. */
+static MR_AVX2_INLINE struct wide idct_8(const struct rows *x, int half)
 {
-	const __m256i half = _mm256_set1_epi32(1 << (bits - 1));
-	__m256i zero = _mm256_setzero_si256();
+	const __m256i zero = _mm256_setzero_si256();
 	__m256i sum = _mm256_add_epi16(x->v[0], x->v[2]); /* 0 + 4, 1 + 5 */
 	__m256i diff = _mm256_sub_epi16(x->v[0], x->v[2]);
 	__m256i x26 = _mm256_unpacklo_epi16(x->v[1], x->v[3]);
@@ -79,8 +79,8 @@ static MR_AVX2_INLINE struct wide idct_8(const struct rows *x, int bits)
 	__m256i even[4], odd[4];
 	struct wide y;
 
-	s = _mm256_add_epi32(s, half);
-	d = _mm256_add_epi32(d, half);
+	s = _mm256_add_epi32(s, _mm256_set1_epi32(half));
+	d = _mm256_add_epi32(d, _mm256_set1_epi32(half));
 	even[0] = _mm256_add_epi32(s, e0);
 	even[1] = _mm256_add_epi32(d, e1);
 	even[2] = _mm256_sub_epi32(d, e1);
@@ -94,21 +94,24 @@ static MR_AVX2_INLINE struct wide idct_8(const struct rows *x, int bits)
 	odd[2] = _mm256_add_epi32(odd[2], z15);
 	odd[3] = _mm256_add_epi32(odd[3], z37);
 	for (int i = 0; i < 4; i++) {
-		y.v[i] = _mm256_srai_epi32(_mm256_add_epi32(even[i], odd[i]),
-					   bits);
-		y.v[7 - i] = _mm256_srai_epi32(
-			_mm256_sub_epi32(even[i], odd[i]), bits);
+		y.v[i] = _mm256_add_epi32(even[i], odd[i]);
+		y.v[7 - i] = _mm256_sub_epi32(even[i], odd[i]);
 	}
 	return y;
 }
 
-/* Saturated to 16 bits; rows become columns. */
+/* To 16 bits, saturated, with 2 after the point. */
+static MR_AVX2_INLINE __m256i narrow(__m256i a, __m256i b)
+{
+	return _mm256_packs_epi32(_mm256_srai_epi32(a, 11),
+				  _mm256_srai_epi32(b, 11));
+}
+
+/* Narrowed; rows become columns. */
 static MR_AVX2_INLINE struct rows turn(const struct wide *y)
 {
-	__m256i y02 = _mm256_packs_epi32(y->v[0], y->v[2]);
-	__m256i y13 = _mm256_packs_epi32(y->v[1], y->v[3]);
-	__m256i y46 = _mm256_packs_epi32(y->v[4], y->v[6]);
-	__m256i y57 = _mm256_packs_epi32(y->v[5], y->v[7]);
+	__m256i y02 = narrow(y->v[0], y->v[2]), y13 = narrow(y->v[1], y->v[3]);
+	__m256i y46 = narrow(y->v[4], y->v[6]), y57 = narrow(y->v[5], y->v[7]);
 	__m256i y01 = _mm256_unpacklo_epi16(y02, y13);
 	__m256i y23 = _mm256_unpackhi_epi16(y02, y13);
 	__m256i y45 = _mm256_unpacklo_epi16(y46, y57);
@@ -119,22 +122,32 @@ static MR_AVX2_INLINE struct rows turn(const struct wide *y)
 	__m256i c = _mm256_unpacklo_epi32(y45, y67);
 	__m256i d = _mm256_unpackhi_epi32(y45, y67);
 
+	__m256i ac = _mm256_permute2x128_si256(a, c, 0x21);
+	__m256i bd = _mm256_permute2x128_si256(b, d, 0x21);
+
 	return (struct rows){ {
-		_mm256_permute2x128_si256(a, c, 0x20),
-		_mm256_permute2x128_si256(b, d, 0x20),
-		_mm256_permute2x128_si256(a, c, 0x31),
-		_mm256_permute2x128_si256(b, d, 0x31),
+		_mm256_blend_epi32(a, ac, 0xf0),
+		_mm256_blend_epi32(b, bd, 0xf0),
+		_mm256_blend_epi32(ac, c, 0xf0),
+		_mm256_blend_epi32(bd, d, 0xf0),
 	} };
 }
 
-/* Four rows of y as bytes that still lack the 128, its columns as words of
- * four bytes. */
+/* a >> 18 in the even places of 16 bits, b >> 18 in the odd ones. */
+static MR_AVX2_INLINE __m256i narrow_pairs(__m256i a, __m256i b)
+{
+	return _mm256_srai_epi16(
+		_mm256_blend_epi16(_mm256_srli_epi32(a, 16), b, 0xaa), 2);
+}
+
+/* Four rows of y as bytes that still lack the 128, a column in each 32 bits. */
 static MR_AVX2_INLINE __m256i bytes(const __m256i *y)
 {
-	const __m256i turned = _mm256_broadcastsi128_si256(_mm_setr_epi8(
-		0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
-	__m256i x = _mm256_packs_epi16(_mm256_packs_epi32(y[0], y[1]),
-				       _mm256_packs_epi32(y[2], y[3]));
+	const __m256i turned = _mm256_setr_epi8(
+		0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15, 0, 1, 8,
+		9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15);
+	__m256i x = _mm256_packs_epi16(narrow_pairs(y[0], y[1]),
+				       narrow_pairs(y[2], y[3]));
 
 	return _mm256_shuffle_epi8(x, turned);
 }
@@ -161,38 +174,42 @@ static MR_AVX2_INLINE void store_turned(const struct wide *y, uint8_t *dst,
 	store_2(dst + 6 * stride, stride, _mm256_extracti128_si256(cd, 1));
 }
 
-/* Is any of the first row's numbers (x: two rows) out of 14 bits? */
+/* Two rows of 16 bits, as struct rows has them: a4 to b3, loaded once more,
+ * lie where they belong. */
+static MR_AVX2_INLINE __m256i load_rows(const void *p)
+{
+	const __m128i *middle = (const __m128i *)((const char *)p + 8);
+	__m256i x = _mm256_load_si256((const __m256i *)p);
+	__m256i y = _mm256_broadcastsi128_si256(_mm_loadu_si128(middle));
+
+	return _mm256_blend_epi32(x, y, 0x3c);
+}
+
+/* Is any number out of 14 bits? */
 static MR_AVX2_INLINE int is_wild(__m256i x)
 {
-	const __m256i top = _mm256_setr_epi16(-16384, -16384, -16384, -16384,
-					      -16384, -16384, -16384, -16384, 0,
-					      0, 0, 0, 0, 0, 0, 0);
-
 	return !_mm256_testz_si256(_mm256_add_epi16(x, _mm256_set1_epi16(8192)),
-				   top);
+				   _mm256_set1_epi16(-16384));
 }
 
 MR_AVX2 void mr_jpeg_idct_avx2(const int16_t coef[64], const uint16_t quant[64],
 			       uint8_t *dst, size_t stride)
 {
-	const __m256i *c = (const __m256i *)(const void *)coef;
-	const __m256i *q = (const __m256i *)(const void *)quant;
 	struct rows x;
 	struct wide y;
 
 	for (int i = 0; i < 4; i++)
-		x.v[i] = _mm256_mullo_epi16(_mm256_load_si256(c + i),
-					    _mm256_load_si256(q + i));
-	/* A block of nothing but such a row wraps where others saturate. */
+		x.v[i] = _mm256_mullo_epi16(load_rows(coef + 16 * i),
+					    load_rows(quant + 16 * i));
+	/* If there is nothing but the first row, it wraps where the others
+	 * saturate. */
 	if (__builtin_expect(is_wild(x.v[0]), 0)) {
 		mr_jpeg_idct_plain(coef, quant, dst, stride);
 		return;
 	}
-	for (int i = 0; i < 4; i++)
-		x.v[i] = _mm256_permute4x64_epi64(x.v[i], 0xd8);
-	y = idct_8(&x, 11);
+	y = idct_8(&x, 1 << 10);
 	x = turn(&y);
-	y = idct_8(&x, 18);
+	y = idct_8(&x, 1 << 17);
 	store_turned(&y, dst, stride);
 }
 
