@@ -9,24 +9,7 @@
 
 #include "kernel/avx2.h"
 #include "kernel/cpu.h"
-
-enum {
-	CONST_BITS = 13,
-	PASS1_BITS = 2,
-	/* x 2^13 */
-	F_0_298 = 2446,
-	F_0_390 = 3196,
-	F_0_541 = 4433,
-	F_0_765 = 6270,
-	F_0_899 = 7373,
-	F_1_175 = 9633,
-	F_1_501 = 12299,
-	F_1_847 = 15137,
-	F_1_961 = 16069,
-	F_2_053 = 16819,
-	F_2_562 = 20995,
-	F_3_072 = 25172
-};
+#include "kernel/jpeg_idct.h"
 
 static inline int clamp(int x, int lo, int hi)
 {
@@ -98,7 +81,7 @@ void mr_jpeg_idct_plain(const int16_t coef[64], const uint16_t quant[64],
 		rest |= coef[i];
 	if (rest) {
 		for (size_t i = 0; i < 8; i++)
-			idct_8(work + i, 8, CONST_BITS - PASS1_BITS);
+			idct_8(work + i, 8, PASS1_SHIFT);
 	} else { /* all rows are the same; wraps where descale() saturates */
 		for (size_t i = 0; i < 8; i++)
 			work[i] = (int16_t)(work[i] * (1 << PASS1_BITS));
@@ -108,7 +91,7 @@ void mr_jpeg_idct_plain(const int16_t coef[64], const uint16_t quant[64],
 	for (size_t y = 0; y < 8; y++) {
 		int16_t *row = work + 8 * y;
 
-		idct_8(row, 1, CONST_BITS + PASS1_BITS + 3);
+		idct_8(row, 1, PASS2_SHIFT);
 		for (size_t i = 0; i < 8; i++)
 			dst[y * stride + i] = to_u8(row[i] + 128);
 	}

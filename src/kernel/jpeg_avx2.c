@@ -4,6 +4,7 @@
  * rows of pixels in blocks of 16 or 32, of which the last runs into the slack.
  */
 #include "kernel/avx2.h"
+#include "kernel/jpeg_idct.h"
 
 #if defined(__x86_64__)
 
@@ -26,21 +27,6 @@ static MR_AVX2_INLINE __m256i pairs(int a, int b)
 }
 
 /* ---- inverse DCT ---- */
-
-enum {
-	F_0_298 = 2446, /* x 2^13 */
-	F_0_390 = 3196,
-	F_0_541 = 4433,
-	F_0_765 = 6270,
-	F_0_899 = 7373,
-	F_1_175 = 9633,
-	F_1_501 = 12299,
-	F_1_847 = 15137,
-	F_1_961 = 16069,
-	F_2_053 = 16819,
-	F_2_562 = 20995,
-	F_3_072 = 25172
-};
 
 /*
  * Two rows of 16 bits, a and b, lie in a register as
@@ -70,8 +56,10 @@ static MR_AVX2_INLINE struct wide idct_8(const struct rows *x, int half)
 	__m256i z34 = _mm256_unpackhi_epi16(_mm256_add_epi16(x->v[1], x->v[3]),
 					    sum); /* 3 + 7, 1 + 5 */
 	/* to the upper 16 bits, and down to 13 after the point */
-	__m256i s = _mm256_srai_epi32(_mm256_unpacklo_epi16(zero, sum), 3);
-	__m256i d = _mm256_srai_epi32(_mm256_unpacklo_epi16(zero, diff), 3);
+	__m256i s = _mm256_srai_epi32(_mm256_unpacklo_epi16(zero, sum),
+				      16 - CONST_BITS);
+	__m256i d = _mm256_srai_epi32(_mm256_unpacklo_epi16(zero, diff),
+				      16 - CONST_BITS);
 	__m256i e0 = _mm256_madd_epi16(x26, pairs(F_0_541 + F_0_765, F_0_541));
 	__m256i e1 = _mm256_madd_epi16(x26, pairs(F_0_541, F_0_541 - F_1_847));
 	__m256i z37 = _mm256_madd_epi16(z34, pairs(F_1_175 - F_1_961, F_1_175));
@@ -103,8 +91,8 @@ static MR_AVX2_INLINE struct wide idct_8(const struct rows *x, int half)
 /* To 16 bits, saturated, with 2 after the point. */
 static MR_AVX2_INLINE __m256i narrow(__m256i a, __m256i b)
 {
-	return _mm256_packs_epi32(_mm256_srai_epi32(a, 11),
-				  _mm256_srai_epi32(b, 11));
+	return _mm256_packs_epi32(_mm256_srai_epi32(a, PASS1_SHIFT),
+				  _mm256_srai_epi32(b, PASS1_SHIFT));
 }
 
 /* Narrowed; rows become columns. */
@@ -133,11 +121,12 @@ static MR_AVX2_INLINE struct rows turn(const struct wide *y)
 	} };
 }
 
-/* a >> 18 in the even places of 16 bits, b >> 18 in the odd ones. */
+/* a >> PASS2_SHIFT in the even places of 16 bits, b's in the odd ones. */
 static MR_AVX2_INLINE __m256i narrow_pairs(__m256i a, __m256i b)
 {
 	return _mm256_srai_epi16(
-		_mm256_blend_epi16(_mm256_srli_epi32(a, 16), b, 0xaa), 2);
+		_mm256_blend_epi16(_mm256_srli_epi32(a, 16), b, 0xaa),
+		PASS2_SHIFT - 16);
 }
 
 /* Four rows of y as bytes that still lack the 128, a column in each 32 bits. */
@@ -207,15 +196,15 @@ MR_AVX2 void mr_jpeg_idct_avx2(const int16_t coef[64], const uint16_t quant[64],
 		mr_jpeg_idct_plain(coef, quant, dst, stride);
 		return;
 	}
-	y = idct_8(&x, 1 << 10);
+	y = idct_8(&x, 1 << (PASS1_SHIFT - 1));
 	x = turn(&y);
-	y = idct_8(&x, 1 << 17);
+	y = idct_8(&x, 1 << (PASS2_SHIFT - 1));
 	store_turned(&y, dst, stride);
 }
 
 /* ---- upsampling ---- */
 
-/* 64 bytes: those of a in even places, those of b in odd ones. */
+/* The results of an unpack of lower and of upper halves, 64 bytes in order. */
 static MR_AVX2_INLINE void store_woven(uint8_t *out, __m256i lo, __m256i hi)
 {
 	store(out, _mm256_permute2x128_si256(lo, hi, 0x20));
