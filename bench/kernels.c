@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How long the image kernels take, in plain C and as this CPU runs them: a
- * line of JSON per kernel and size, in ns per pixel that is written. The two
- * are taken in turns; the fastest of many rounds counts.
+ * line of JSON per kernel and size, in ns per pixel that is written (inverse
+ * DCT: per block of 64). The two are taken in turns; the fastest of many
+ * rounds counts.
  *
  * usage: kernels [ROUNDS]
  */
@@ -12,6 +13,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "kernel/jpeg.h"
 #include "kernel/pixels.h"
 #include "kernel/resample.h"
 
@@ -115,6 +117,75 @@ static size_t run_affine(struct job *j, bool fast)
 	return AREA;
 }
 
+/* Of blocks that are mostly zeros, as most are. */
+static size_t run_idct(struct job *j, bool fast)
+{
+	static _Alignas(32) int16_t coef[WIDTH / 8][64];
+	static _Alignas(32) uint16_t quant[64];
+
+	(void)j;
+	if (!quant[0])
+		for (size_t i = 0; i < WIDTH / 8 * 12; i++) {
+			quant[i % 64] = 7;
+			coef[i / 12][in[i] % 64] = (int16_t)(in[i] % 9 - 4);
+		}
+	for (size_t i = 0; i < AREA / 64; i++)
+		(fast ? mr_jpeg_idct : mr_jpeg_idct_plain)(
+			coef[i % (WIDTH / 8)], quant,
+			out + i / (WIDTH / 8) * WIDTH * 8 + i % (WIDTH / 8) * 8,
+			WIDTH);
+	return AREA / 64;
+}
+
+static size_t run_idct_dc(struct job *j, bool fast)
+{
+	(void)j;
+	for (size_t i = 0; i < AREA / 64; i++)
+		(fast ? mr_jpeg_idct_dc : mr_jpeg_idct_dc_plain)(
+			(int)i,
+			out + i / (WIDTH / 8) * WIDTH * 8 + i % (WIDTH / 8) * 8,
+			WIDTH);
+	return AREA / 64;
+}
+
+static size_t run_h2v1(struct job *j, bool fast)
+{
+	(void)j;
+	for (size_t i = 0; i < WIDTH; i++)
+		(fast ? mr_jpeg_h2v1 : mr_jpeg_h2v1_plain)(
+			in + 1 + i * WIDTH, WIDTH / 2, out + i * WIDTH);
+	return AREA;
+}
+
+static size_t run_h2v2(struct job *j, bool fast)
+{
+	(void)j;
+	for (size_t i = 0; i < WIDTH; i++)
+		(fast ? mr_jpeg_h2v2 : mr_jpeg_h2v2_plain)(
+			in + 1 + i * WIDTH, in + 1 + (i + 1) * WIDTH, WIDTH / 2,
+			out + i * WIDTH);
+	return AREA;
+}
+
+static size_t run_ycc(struct job *j, bool fast)
+{
+	(void)j;
+	for (size_t i = 0; i < WIDTH; i++)
+		(fast ? mr_jpeg_ycc : mr_jpeg_ycc_plain)(
+			in + i * WIDTH, in + AREA + i * WIDTH,
+			in + 2 * AREA + i * WIDTH, WIDTH, out + i * WIDTH * 4);
+	return AREA;
+}
+
+static size_t run_grey(struct job *j, bool fast)
+{
+	(void)j;
+	for (size_t i = 0; i < WIDTH; i++)
+		(fast ? mr_jpeg_grey : mr_jpeg_grey_plain)(
+			in + i * WIDTH, WIDTH, out + i * WIDTH * 4);
+	return AREA;
+}
+
 /* ns per pixel of some runs of about a fifth of a millisecond. */
 static double once(struct job *j, run_fn *run, bool fast)
 {
@@ -183,6 +254,27 @@ static void measure_layouts(int rounds)
 	}
 }
 
+static void measure_jpeg(int rounds)
+{
+	static const struct {
+		const char *name;
+		run_fn *run;
+		int channels;
+	} kernels[] = { { "jpeg_idct", run_idct, 1 },
+			{ "jpeg_idct_dc", run_idct_dc, 1 },
+			{ "jpeg_h2v1", run_h2v1, 1 },
+			{ "jpeg_h2v2", run_h2v2, 1 },
+			{ "jpeg_ycc", run_ycc, 3 },
+			{ "jpeg_grey", run_grey, 1 } };
+
+	for (size_t i = 0; i < sizeof(kernels) / sizeof(*kernels); i++) {
+		struct job j = { .name = kernels[i].name,
+				 .channels = kernels[i].channels };
+
+		measure(&j, kernels[i].run, rounds);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const int sizes[] = { 150, 224, 300, 375, 500, 1000 };
@@ -209,6 +301,7 @@ int main(int argc, char **argv)
 	measure_scaling("rows", run_rows, 375, 3, MR_FILTER_BILINEAR, rounds);
 	measure_scaling("rows", run_rows, 375, 1, MR_FILTER_BILINEAR, rounds);
 	measure_layouts(rounds);
+	measure_jpeg(rounds);
 	free(in);
 	free(out);
 	free(batch);

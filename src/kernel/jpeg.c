@@ -9,24 +9,7 @@
 
 #include "kernel/avx2.h"
 #include "kernel/cpu.h"
-
-enum {
-	CONST_BITS = 13,
-	PASS1_BITS = 2,
-	/* x 2^13 */
-	F_0_298 = 2446,
-	F_0_390 = 3196,
-	F_0_541 = 4433,
-	F_0_765 = 6270,
-	F_0_899 = 7373,
-	F_1_175 = 9633,
-	F_1_501 = 12299,
-	F_1_847 = 15137,
-	F_1_961 = 16069,
-	F_2_053 = 16819,
-	F_2_562 = 20995,
-	F_3_072 = 25172
-};
+#include "kernel/jpeg_idct.h"
 
 static inline int clamp(int x, int lo, int hi)
 {
@@ -98,7 +81,7 @@ void mr_jpeg_idct_plain(const int16_t coef[64], const uint16_t quant[64],
 		rest |= coef[i];
 	if (rest) {
 		for (size_t i = 0; i < 8; i++)
-			idct_8(work + i, 8, CONST_BITS - PASS1_BITS);
+			idct_8(work + i, 8, PASS1_SHIFT);
 	} else { /* all rows are the same; wraps where descale() saturates */
 		for (size_t i = 0; i < 8; i++)
 			work[i] = (int16_t)(work[i] * (1 << PASS1_BITS));
@@ -108,7 +91,7 @@ void mr_jpeg_idct_plain(const int16_t coef[64], const uint16_t quant[64],
 	for (size_t y = 0; y < 8; y++) {
 		int16_t *row = work + 8 * y;
 
-		idct_8(row, 1, CONST_BITS + PASS1_BITS + 3);
+		idct_8(row, 1, PASS2_SHIFT);
 		for (size_t i = 0; i < 8; i++)
 			dst[y * stride + i] = to_u8(row[i] + 128);
 	}
@@ -135,18 +118,19 @@ void mr_jpeg_h2v1_plain(const uint8_t *c, size_t n, uint8_t *out)
 	}
 }
 
+/* Written out, so that compilers make vectors of it. */
 void mr_jpeg_h2v2_plain(const uint8_t *near, const uint8_t *far, size_t n,
 			uint8_t *out)
 {
-	int last = 3 * near[-1] + far[-1], here = 3 * near[0] + far[0];
+	const uint8_t *near_l = near - 1, *near_r = near + 1;
+	const uint8_t *far_l = far - 1, *far_r = far + 1;
 
 	for (size_t i = 0; i < n; i++) {
-		int next = 3 * near[i + 1] + far[i + 1];
+		int s = 3 * (3 * near[i] + far[i]);
+		int l = 3 * near_l[i] + far_l[i], r = 3 * near_r[i] + far_r[i];
 
-		out[2 * i] = (uint8_t)((3 * here + last + 8) >> 4);
-		out[2 * i + 1] = (uint8_t)((3 * here + next + 7) >> 4);
-		last = here;
-		here = next;
+		out[2 * i] = (uint8_t)((s + l + 8) >> 4);
+		out[2 * i + 1] = (uint8_t)((s + r + 7) >> 4);
 	}
 }
 

@@ -42,7 +42,9 @@ void mr_jpeg_idct_dc_plain(int dc, uint8_t *dst, size_t stride);
  *	out[2i]     = (3 c[i] + c[i - 1] + 1) >> 2
  *	out[2i + 1] = (3 c[i] + c[i + 1] + 2) >> 2
  * Uses c[-1] to c[n], where the caller repeats the edges (libjpeg's rule for
- * them then comes out by itself); makes 2 n bytes.
+ * them then comes out by itself); makes 2 n bytes. The edges are those of the
+ * image, not of its blocks: n is half its width, rounded up. libjpeg filters
+ * only if n > 2, here and below; narrower rows it merely repeats.
  */
 void mr_jpeg_h2v1(const uint8_t *c, size_t n, uint8_t *out);
 void mr_jpeg_h2v1_plain(const uint8_t *c, size_t n, uint8_t *out);

@@ -4,6 +4,7 @@
  * rows of pixels in blocks of 16 or 32, of which the last runs into the slack.
  */
 #include "kernel/avx2.h"
+#include "kernel/jpeg_idct.h"
 
 #if defined(__x86_64__)
 
@@ -27,21 +28,6 @@ static MR_AVX2_INLINE __m256i pairs(int a, int b)
 
 /* ---- inverse DCT ---- */
 
-enum {
-	F_0_298 = 2446, /* x 2^13 */
-	F_0_390 = 3196,
-	F_0_541 = 4433,
-	F_0_765 = 6270,
-	F_0_899 = 7373,
-	F_1_175 = 9633,
-	F_1_501 = 12299,
-	F_1_847 = 15137,
-	F_1_961 = 16069,
-	F_2_053 = 16819,
-	F_2_562 = 20995,
-	F_3_072 = 25172
-};
-
 /*
  * Two rows of 16 bits, a and b, lie in a register as
  *	a0 a1 a2 a3 b0 b1 b2 b3 | a4 a5 a6 a7 b4 b5 b6 b7
@@ -57,11 +43,11 @@ struct wide {
 	__m256i v[8];
 };
 
-/* Down the columns; the sums are those of idct_8() in jpeg.c. */
-static MR_AVX2_INLINE struct wide idct_8(const struct rows *x, int bits)
+/* Down the columns; the sums are those of idct_8() in jpeg.c, and `half` is
+ * what rounds them. */
+static MR_AVX2_INLINE struct wide idct_8(const struct rows *x, int half)
 {
-	const __m256i half = _mm256_set1_epi32(1 << (bits - 1));
-	__m256i zero = _mm256_setzero_si256();
+	const __m256i zero = _mm256_setzero_si256();
 	__m256i sum = _mm256_add_epi16(x->v[0], x->v[2]); /* 0 + 4, 1 + 5 */
 	__m256i diff = _mm256_sub_epi16(x->v[0], x->v[2]);
 	__m256i x26 = _mm256_unpacklo_epi16(x->v[1], x->v[3]);
@@ -70,8 +56,10 @@ static MR_AVX2_INLINE struct wide idct_8(const struct rows *x, int bits)
 	__m256i z34 = _mm256_unpackhi_epi16(_mm256_add_epi16(x->v[1], x->v[3]),
 					    sum); /* 3 + 7, 1 + 5 */
 	/* to the upper 16 bits, and down to 13 after the point */
-	__m256i s = _mm256_srai_epi32(_mm256_unpacklo_epi16(zero, sum), 3);
-	__m256i d = _mm256_srai_epi32(_mm256_unpacklo_epi16(zero, diff), 3);
+	__m256i s = _mm256_srai_epi32(_mm256_unpacklo_epi16(zero, sum),
+				      16 - CONST_BITS);
+	__m256i d = _mm256_srai_epi32(_mm256_unpacklo_epi16(zero, diff),
+				      16 - CONST_BITS);
 	__m256i e0 = _mm256_madd_epi16(x26, pairs(F_0_541 + F_0_765, F_0_541));
 	__m256i e1 = _mm256_madd_epi16(x26, pairs(F_0_541, F_0_541 - F_1_847));
 	__m256i z37 = _mm256_madd_epi16(z34, pairs(F_1_175 - F_1_961, F_1_175));
@@ -79,8 +67,8 @@ static MR_AVX2_INLINE struct wide idct_8(const struct rows *x, int bits)
 	__m256i even[4], odd[4];
 	struct wide y;
 
-	s = _mm256_add_epi32(s, half);
-	d = _mm256_add_epi32(d, half);
+	s = _mm256_add_epi32(s, _mm256_set1_epi32(half));
+	d = _mm256_add_epi32(d, _mm256_set1_epi32(half));
 	even[0] = _mm256_add_epi32(s, e0);
 	even[1] = _mm256_add_epi32(d, e1);
 	even[2] = _mm256_sub_epi32(d, e1);
@@ -94,21 +82,24 @@ static MR_AVX2_INLINE struct wide idct_8(const struct rows *x, int bits)
 	odd[2] = _mm256_add_epi32(odd[2], z15);
 	odd[3] = _mm256_add_epi32(odd[3], z37);
 	for (int i = 0; i < 4; i++) {
-		y.v[i] = _mm256_srai_epi32(_mm256_add_epi32(even[i], odd[i]),
-					   bits);
-		y.v[7 - i] = _mm256_srai_epi32(
-			_mm256_sub_epi32(even[i], odd[i]), bits);
+		y.v[i] = _mm256_add_epi32(even[i], odd[i]);
+		y.v[7 - i] = _mm256_sub_epi32(even[i], odd[i]);
 	}
 	return y;
 }
 
-/* Saturated to 16 bits; rows become columns. */
+/* To 16 bits, saturated, with 2 after the point. */
+static MR_AVX2_INLINE __m256i narrow(__m256i a, __m256i b)
+{
+	return _mm256_packs_epi32(_mm256_srai_epi32(a, PASS1_SHIFT),
+				  _mm256_srai_epi32(b, PASS1_SHIFT));
+}
+
+/* Narrowed; rows become columns. */
 static MR_AVX2_INLINE struct rows turn(const struct wide *y)
 {
-	__m256i y02 = _mm256_packs_epi32(y->v[0], y->v[2]);
-	__m256i y13 = _mm256_packs_epi32(y->v[1], y->v[3]);
-	__m256i y46 = _mm256_packs_epi32(y->v[4], y->v[6]);
-	__m256i y57 = _mm256_packs_epi32(y->v[5], y->v[7]);
+	__m256i y02 = narrow(y->v[0], y->v[2]), y13 = narrow(y->v[1], y->v[3]);
+	__m256i y46 = narrow(y->v[4], y->v[6]), y57 = narrow(y->v[5], y->v[7]);
 	__m256i y01 = _mm256_unpacklo_epi16(y02, y13);
 	__m256i y23 = _mm256_unpackhi_epi16(y02, y13);
 	__m256i y45 = _mm256_unpacklo_epi16(y46, y57);
@@ -119,22 +110,33 @@ static MR_AVX2_INLINE struct rows turn(const struct wide *y)
 	__m256i c = _mm256_unpacklo_epi32(y45, y67);
 	__m256i d = _mm256_unpackhi_epi32(y45, y67);
 
+	__m256i ac = _mm256_permute2x128_si256(a, c, 0x21);
+	__m256i bd = _mm256_permute2x128_si256(b, d, 0x21);
+
 	return (struct rows){ {
-		_mm256_permute2x128_si256(a, c, 0x20),
-		_mm256_permute2x128_si256(b, d, 0x20),
-		_mm256_permute2x128_si256(a, c, 0x31),
-		_mm256_permute2x128_si256(b, d, 0x31),
+		_mm256_blend_epi32(a, ac, 0xf0),
+		_mm256_blend_epi32(b, bd, 0xf0),
+		_mm256_blend_epi32(ac, c, 0xf0),
+		_mm256_blend_epi32(bd, d, 0xf0),
 	} };
 }
 
-/* Four rows of y as bytes that still lack the 128, its columns as words of
- * four bytes. */
+/* a >> PASS2_SHIFT in the even places of 16 bits, b's in the odd ones. */
+static MR_AVX2_INLINE __m256i narrow_pairs(__m256i a, __m256i b)
+{
+	return _mm256_srai_epi16(
+		_mm256_blend_epi16(_mm256_srli_epi32(a, 16), b, 0xaa),
+		PASS2_SHIFT - 16);
+}
+
+/* Four rows of y as bytes that still lack the 128, a column in each 32 bits. */
 static MR_AVX2_INLINE __m256i bytes(const __m256i *y)
 {
-	const __m256i turned = _mm256_broadcastsi128_si256(_mm_setr_epi8(
-		0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
-	__m256i x = _mm256_packs_epi16(_mm256_packs_epi32(y[0], y[1]),
-				       _mm256_packs_epi32(y[2], y[3]));
+	const __m256i turned = _mm256_setr_epi8(
+		0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15, 0, 1, 8,
+		9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15);
+	__m256i x = _mm256_packs_epi16(narrow_pairs(y[0], y[1]),
+				       narrow_pairs(y[2], y[3]));
 
 	return _mm256_shuffle_epi8(x, turned);
 }
@@ -161,44 +163,48 @@ static MR_AVX2_INLINE void store_turned(const struct wide *y, uint8_t *dst,
 	store_2(dst + 6 * stride, stride, _mm256_extracti128_si256(cd, 1));
 }
 
-/* Is any of the first row's numbers (x: two rows) out of 14 bits? */
+/* Two rows of 16 bits, as struct rows has them: a4 to b3, loaded once more,
+ * lie where they belong. */
+static MR_AVX2_INLINE __m256i load_rows(const void *p)
+{
+	const __m128i *middle = (const __m128i *)((const char *)p + 8);
+	__m256i x = _mm256_load_si256((const __m256i *)p);
+	__m256i y = _mm256_broadcastsi128_si256(_mm_loadu_si128(middle));
+
+	return _mm256_blend_epi32(x, y, 0x3c);
+}
+
+/* Is any number out of 14 bits? */
 static MR_AVX2_INLINE int is_wild(__m256i x)
 {
-	const __m256i top = _mm256_setr_epi16(-16384, -16384, -16384, -16384,
-					      -16384, -16384, -16384, -16384, 0,
-					      0, 0, 0, 0, 0, 0, 0);
-
 	return !_mm256_testz_si256(_mm256_add_epi16(x, _mm256_set1_epi16(8192)),
-				   top);
+				   _mm256_set1_epi16(-16384));
 }
 
 MR_AVX2 void mr_jpeg_idct_avx2(const int16_t coef[64], const uint16_t quant[64],
 			       uint8_t *dst, size_t stride)
 {
-	const __m256i *c = (const __m256i *)(const void *)coef;
-	const __m256i *q = (const __m256i *)(const void *)quant;
 	struct rows x;
 	struct wide y;
 
 	for (int i = 0; i < 4; i++)
-		x.v[i] = _mm256_mullo_epi16(_mm256_load_si256(c + i),
-					    _mm256_load_si256(q + i));
-	/* A block of nothing but such a row wraps where others saturate. */
+		x.v[i] = _mm256_mullo_epi16(load_rows(coef + 16 * i),
+					    load_rows(quant + 16 * i));
+	/* If there is nothing but the first row, it wraps where the others
+	 * saturate. */
 	if (__builtin_expect(is_wild(x.v[0]), 0)) {
 		mr_jpeg_idct_plain(coef, quant, dst, stride);
 		return;
 	}
-	for (int i = 0; i < 4; i++)
-		x.v[i] = _mm256_permute4x64_epi64(x.v[i], 0xd8);
-	y = idct_8(&x, 11);
+	y = idct_8(&x, 1 << (PASS1_SHIFT - 1));
 	x = turn(&y);
-	y = idct_8(&x, 18);
+	y = idct_8(&x, 1 << (PASS2_SHIFT - 1));
 	store_turned(&y, dst, stride);
 }
 
 /* ---- upsampling ---- */
 
-/* 64 bytes: those of a in even places, those of b in odd ones. */
+/* The results of an unpack of lower and of upper halves, 64 bytes in order. */
 static MR_AVX2_INLINE void store_woven(uint8_t *out, __m256i lo, __m256i hi)
 {
 	store(out, _mm256_permute2x128_si256(lo, hi, 0x20));
