@@ -72,4 +72,21 @@ void mr_jpeg_ycc_plain(const uint8_t *y, const uint8_t *cb, const uint8_t *cr,
 void mr_jpeg_grey(const uint8_t *y, size_t n, uint8_t *x4);
 void mr_jpeg_grey_plain(const uint8_t *y, size_t n, uint8_t *x4);
 
+/*
+ * Reduced: the block as 4 x 4 or 2 x 2 samples, from its 4 x 4 or 2 x 2
+ * lowest coefficients. Not libjpeg's to the byte.
+ */
+void mr_jpeg_idct4(const int16_t coef[64], const uint16_t quant[64],
+		   uint8_t *dst, size_t stride);
+void mr_jpeg_idct2(const int16_t coef[64], const uint16_t quant[64],
+		   uint8_t *dst, size_t stride);
+
+/* And as one sample: its mean. */
+static inline uint8_t mr_jpeg_dc(int dc)
+{
+	int v = ((dc + 4) >> 3) + 128;
+
+	return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+}
+
 #endif

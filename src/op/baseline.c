@@ -30,6 +30,7 @@ static const uint8_t natural[MR_HUFF_END + 64] = {
 
 struct component {
 	int h, v; /* blocks of it in an MCU */
+	int size; /* samples of a block's side: 8, or fewer when reduced */
 	const struct mr_huffman *dc, *ac;
 	_Alignas(64) uint16_t quant[64]; /* in natural order */
 	int before;			 /* DC of the block before */
@@ -49,8 +50,10 @@ struct mr_baseline {
 	_Alignas(64) int16_t coef[64 + 32]; /* the last ones are rubbish */
 	struct mr_rect want;
 	int64_t row;
-	int restart; /* MCUs between markers, 0: none */
-	int left;    /* until the next one */
+	int64_t height, width; /* of the image, reduced */
+	bool up_h, up_v;       /* colours have half the width, height */
+	int restart;	       /* MCUs between markers, 0: none */
+	int left;	       /* until the next one */
 	int restarts;
 	bool more; /* the right marker follows the bits at hand */
 	uint8_t *memory;
@@ -62,9 +65,8 @@ struct mr_baseline {
 
 /* MCUs: how many there are, and which are needed. */
 struct grid {
-	int64_t across, down;	/* in all */
+	int64_t across;		/* in all */
 	int64_t x0, x1, y0, y1; /* needed: [x0, x1) x [y0, y1) */
-	int64_t width, height;	/* of an MCU, in pixels */
 };
 
 int mr_baseline_new(struct mr_baseline **b, struct mr_err *err)
@@ -146,6 +148,22 @@ static bool set_component(struct mr_baseline *b,
 			 &p->ac);
 }
 
+/* Samples per block, so that the image is `by` times smaller. Colours of half
+ * the size need not be enlarged then: they are reduced less. */
+static void set_sizes(struct mr_baseline *b,
+		      const struct jpeg_decompress_struct *c, int by)
+{
+	const struct component *luma = &b->comp[0];
+	bool less = by > 1 && luma->v == 2;
+
+	b->width = (c->image_width + (int64_t)by - 1) / by;
+	b->height = (c->image_height + (int64_t)by - 1) / by;
+	b->up_h = luma->h == 2 && !less;
+	b->up_v = luma->v == 2 && !less;
+	for (int i = 0; i < b->components; i++)
+		b->comp[i].size = 8 / by * (i && less ? 2 : 1);
+}
+
 /* MCUs [*from, *to) cover [at, at + n) and what is looked at around it. */
 static void cover(int64_t at, int64_t n, int64_t all, int64_t mcu,
 		  int64_t *from, int64_t *to)
@@ -158,34 +176,32 @@ static void cover(int64_t at, int64_t n, int64_t all, int64_t mcu,
 }
 
 static void make_grid(const struct mr_baseline *b,
-		      const struct jpeg_decompress_struct *c,
-		      const struct mr_rect *r, struct grid *g)
+		      const struct jpeg_decompress_struct *c, struct grid *g)
 {
-	g->width = 8 * b->comp[0].h;
-	g->height = 8 * b->comp[0].v;
-	g->across = (c->image_width + g->width - 1) / g->width;
-	g->down = (c->image_height + g->height - 1) / g->height;
-	cover(r->x, r->w, c->image_width, g->width, &g->x0, &g->x1);
-	cover(r->y, r->h, c->image_height, g->height, &g->y0, &g->y1);
+	const struct component *luma = &b->comp[0];
+	const struct mr_rect *r = &b->want;
+
+	g->across = (c->image_width + 8 * luma->h - 1) / (8 * luma->h);
+	cover(r->x, r->w, b->width, luma->size * luma->h, &g->x0, &g->x1);
+	cover(r->y, r->h, b->height, luma->size * luma->v, &g->y0, &g->y1);
 }
 
 /* Planes for the needed MCUs, lines for upsampled colours, a strip. */
-static bool reserve(struct mr_baseline *b,
-		    const struct jpeg_decompress_struct *c,
-		    const struct grid *g, size_t scan, size_t max)
+static bool reserve(struct mr_baseline *b, const struct grid *g, size_t scan,
+		    size_t max)
 {
 	size_t offset[COMPONENTS], bytes = PAD, line;
-	int hmax = b->comp[0].h, vmax = b->comp[0].v;
 
 	for (int i = 0; i < b->components; i++) {
 		struct component *p = &b->comp[i];
-		int64_t rows = (g->y1 - g->y0) * p->v * 8;
+		int64_t rows = (g->y1 - g->y0) * p->v * p->size;
 
-		p->x = g->x0 * p->h * 8;
-		p->y = g->y0 * p->v * 8;
-		p->width = (c->image_width * (int64_t)p->h + hmax - 1) / hmax;
-		p->height = (c->image_height * (int64_t)p->v + vmax - 1) / vmax;
-		p->stride = (size_t)((g->x1 - g->x0) * p->h * 8) + 2 * PAD;
+		p->x = g->x0 * p->h * p->size;
+		p->y = g->y0 * p->v * p->size;
+		p->width = i && b->up_h ? (b->width + 1) / 2 : b->width;
+		p->height = i && b->up_v ? (b->height + 1) / 2 : b->height;
+		p->stride =
+			(size_t)((g->x1 - g->x0) * p->h * p->size) + 2 * PAD;
 		p->stride = mr_round_up(p->stride, PAD);
 		offset[i] = bytes;
 		bytes += p->stride * (size_t)rows;
@@ -368,15 +384,26 @@ INLINE bool block(struct mr_baseline *b, struct component *p, uint8_t *to)
 {
 	bool none;
 
-	if (!read_dc(&b->bits, p) || !read_ac(&b->bits, p->ac, b->coef, &none))
+	if (!read_dc(&b->bits, p))
 		return false;
-	if (none) {
+	if (p->size == 1) {
+		*to = mr_jpeg_dc((int16_t)(p->before * p->quant[0]));
+		return skip_ac(&b->bits, p->ac);
+	}
+	if (!read_ac(&b->bits, p->ac, b->coef, &none))
+		return false;
+	if (none && p->size == 8) {
 		mr_jpeg_idct_dc((int16_t)(p->before * p->quant[0]), to,
 				p->stride);
 		return true;
 	}
 	b->coef[0] = (int16_t)p->before;
-	mr_jpeg_idct(b->coef, p->quant, to, p->stride);
+	if (p->size == 8)
+		mr_jpeg_idct(b->coef, p->quant, to, p->stride);
+	else if (p->size == 4)
+		mr_jpeg_idct4(b->coef, p->quant, to, p->stride);
+	else
+		mr_jpeg_idct2(b->coef, p->quant, to, p->stride);
 	clear(b->coef);
 	return true;
 }
@@ -386,14 +413,15 @@ INLINE bool decode_mcu(struct mr_baseline *b, int64_t x, int64_t y)
 {
 	for (int i = 0; i < b->components; i++) {
 		struct component *p = &b->comp[i];
-		uint8_t *at = p->plane + (size_t)(y * p->v * 8) * p->stride +
-			      x * p->h * 8;
+		int size = p->size;
+		uint8_t *at = p->plane + (size_t)(y * p->v * size) * p->stride +
+			      x * p->h * size;
 
 		for (int v = 0; v < p->v; v++)
 			for (int h = 0; h < p->h; h++)
 				if (!block(b, p,
-					   at + (size_t)v * 8 * p->stride +
-						   h * 8))
+					   at + (size_t)(v * size) * p->stride +
+						   h * size))
 					return false;
 	}
 	return true;
@@ -469,7 +497,7 @@ static bool decode_rows(struct mr_baseline *b, const struct grid *g)
  * ones were there twice. */
 static void repeat_edges(struct component *p, const struct grid *g)
 {
-	int64_t rows = (g->y1 - g->y0) * p->v * 8;
+	int64_t rows = (g->y1 - g->y0) * p->v * p->size;
 	int64_t end = p->width - p->x;
 
 	for (int64_t y = 0; y < rows; y++) {
@@ -483,7 +511,7 @@ static void repeat_edges(struct component *p, const struct grid *g)
 }
 
 bool mr_baseline_decode(struct mr_baseline *b,
-			const struct jpeg_decompress_struct *c,
+			const struct jpeg_decompress_struct *c, int by,
 			const struct mr_rect *r, const uint8_t *scan, size_t n,
 			size_t max)
 {
@@ -498,8 +526,9 @@ bool mr_baseline_decode(struct mr_baseline *b,
 	for (int i = 0; i < b->components; i++)
 		if (!set_component(b, c, i))
 			return false;
-	make_grid(b, c, r, &g);
-	if (!reserve(b, c, &g, n, max))
+	set_sizes(b, c, by);
+	make_grid(b, c, &g);
+	if (!reserve(b, &g, n, max))
 		return false;
 	b->scan = scan;
 	b->scan_end = scan + n;
@@ -509,7 +538,7 @@ bool mr_baseline_decode(struct mr_baseline *b,
 	if (!decode_rows(b, &g))
 		return false;
 	for (int i = 1; i < b->components; i++)
-		if (b->comp[0].h == 2)
+		if (b->up_h)
 			repeat_edges(&b->comp[i], &g);
 	return true;
 }
@@ -529,15 +558,15 @@ static const uint8_t *sample_row(const struct component *p, int64_t x,
 /* Row y of component i, from column x of the image on, at full width. */
 static const uint8_t *full_row(struct mr_baseline *b, int i, int64_t y)
 {
-	const struct component *luma = &b->comp[0], *p = &b->comp[i];
+	const struct component *p = &b->comp[i];
 	int64_t x = b->want.x, half = x >> 1;
 	size_t n = (size_t)(((x + b->want.w - 1) >> 1) - half + 1);
 	uint8_t *out;
 
-	if (luma->h == 1)
+	if (!b->up_h)
 		return sample_row(p, x, y);
 	out = b->line[i - 1];
-	if (luma->v == 1)
+	if (!b->up_v)
 		mr_jpeg_h2v1(sample_row(p, half, y), n, out);
 	else
 		mr_jpeg_h2v2(sample_row(p, half, y >> 1),

@@ -25,11 +25,13 @@ void mr_baseline_free(struct mr_baseline *b); /* NULL is allowed */
 
 /*
  * Decode the blocks that rectangle r needs, of an image whose header libjpeg
- * has just read; scan: the bytes after it. false: let libjpeg do it. max:
- * bytes of memory that it may take.
+ * has just read; scan: the bytes after it. by: 1, or 2, 4, 8 for an image that
+ * is so many times smaller (r is in its pixels then), which is no longer
+ * libjpeg's to the byte. false: let libjpeg do it. max: bytes of memory that
+ * it may take.
  */
 bool mr_baseline_decode(struct mr_baseline *b,
-			const struct jpeg_decompress_struct *c,
+			const struct jpeg_decompress_struct *c, int by,
 			const struct mr_rect *r, const uint8_t *scan, size_t n,
 			size_t max);
 

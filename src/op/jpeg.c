@@ -324,8 +324,8 @@ static bool decode_ours(struct mr_jpeg *j)
 {
 	const struct jpeg_source_mgr *src = j->c.src;
 
-	return j->baseline && j->by == 1 && has_end(j) &&
-	       mr_baseline_decode(j->baseline, &j->c, &j->want,
+	return j->baseline && has_end(j) &&
+	       mr_baseline_decode(j->baseline, &j->c, (int)j->by, &j->want,
 				  src->next_input_byte, src->bytes_in_buffer,
 				  j->opt.max_bytes);
 }
