@@ -26,7 +26,7 @@ MAY = {
     'report': ['core', 'trace', 'analyze'],
     'cli': ['core'],
     'python': [],
-    'bench': [],
+    'bench': ['core', 'kernel'],
     'examples': [],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')

@@ -25,7 +25,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define MR_PLUGIN_ABI 1
+#define MR_PLUGIN_ABI 2
 
 /* Sets *err and returns code, so that `return mr_err_set(...)` reads well.
  * Adding context to an error: mr_err_prefix(err, "file.npy: "). */
@@ -154,8 +154,13 @@ struct mr_opctx {
 	struct mr_rng *rng;
 	struct mr_arena *scratch;
 	uint64_t index; /* of the sample in the data set */
+	void *local;	/* the thread's own state, or NULL; see mr_op.local */
+	size_t limit;	/* bytes that a sample may take, for what a library
+			 * allocates by itself */
 	struct mr_err *err;
 };
+
+struct mr_image_op;
 
 struct mr_op {
 	const char *name, *help;
@@ -183,6 +188,14 @@ struct mr_op {
 	/* Instead of infer and run: reorder or drop fields. */
 	int (*fields)(const void *self, struct mr_fields *fs,
 		      struct mr_err *err);
+	/* Bytes of state that each thread keeps for this step (a decoder,
+	 * tables), zeroed at first; drop() frees what it came to hold. */
+	size_t local;
+	void (*drop)(void *local);
+	/* A field called `data` is called so after this step. May be NULL. */
+	const char *gives;
+	/* Of the image steps built in, which the plan joins; else NULL. */
+	const struct mr_image_op *image;
 };
 
 /* ---- sources ---- */
@@ -195,6 +208,9 @@ struct mr_extent {
 	int fd;		  /* kept open by the source, or -1 */
 	uint64_t offset;
 	uint64_t length; /* or MR_TO_END: the rest of the file */
+	/* NULL, or the same bytes in a mapping of the file. The loader
+	 * survives a file that shrinks; a source's own code would not. */
+	const void *mapped;
 };
 
 struct mr_source_env {

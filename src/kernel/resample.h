@@ -32,7 +32,7 @@ struct mr_taps {
 	int count, taps; /* taps: a multiple of 4, the last ones may be 0 */
 	int32_t *from;	 /* [count] */
 	int16_t *weight; /* [count][taps] */
-	int lo, hi;	 /* inputs [lo, hi) have a weight other than 0 */
+	int lo, hi;	 /* weights other than 0 are in inputs [lo, hi) */
 };
 
 /*
@@ -41,15 +41,16 @@ struct mr_taps {
  * 2^26 taps in all.
  */
 size_t mr_taps_size(const struct mr_scale *s);
-/* mem: 64-byte aligned. from is relative to input 0; from[i] >= 0, but
- * from[i] + taps may reach up to 3 beyond `in` with weights of 0. */
+/* mem: 64-byte aligned. from is relative to input 0 and never falls; from[i]
+ * >= lo, and from[i] + taps <= hi + 3: up to three taps, of weight 0, may lie
+ * past hi. */
 void mr_taps_make(struct mr_taps *t, const struct mr_scale *s, void *mem);
 
 /*
  * Along rows: `rows` rows of pixels of `channels` (1 to 4) bytes each into
  * t->count pixels. src points at input t->lo: input i of a row lies at src +
- * (i - t->lo) * channels. Up to MR_ROW_SLACK bytes past the end of a row may
- * be read (not used).
+ * (i - t->lo) * channels. A row ends at input t->hi; up to MR_ROW_SLACK bytes
+ * past that may be read (not used).
  */
 enum { MR_ROW_SLACK = 32 };
 void mr_resample_rows(const struct mr_taps *t, int channels, int rows,
@@ -60,7 +61,9 @@ void mr_resample_rows_plain(const struct mr_taps *t, int channels, int rows,
 			    size_t dst_stride);
 
 /* Down columns: output row i of t from rows of n bytes; src points at input
- * row t->lo. dst need not be aligned; exactly n bytes of it are written. */
+ * row t->lo. Of the rows, only those from t->from[i] on, at most t->taps and
+ * none from t->hi on, are read. dst need not be aligned; exactly n bytes of it
+ * are written. */
 void mr_resample_column(const struct mr_taps *t, int i, const uint8_t *src,
 			size_t src_stride, uint8_t *dst, size_t n);
 void mr_resample_column_plain(const struct mr_taps *t, int i,

@@ -14,6 +14,22 @@ static const struct mr_step *step_of(const struct mr_plan *p, int stage)
 	return NULL;
 }
 
+/* The stages that run as one pass with this one; false: it runs alone. */
+static bool joined(const struct mr_plan *p, int stage, int *first, int *last)
+{
+	for (int i = 0; i < p->steps; i++) {
+		const struct mr_step *st = &p->step[i];
+
+		if (st->joined < 2)
+			continue;
+		*first = st->stage;
+		*last = st[st->joined - 1].stage;
+		if (*first <= stage && stage <= *last)
+			return true;
+	}
+	return false;
+}
+
 /* Where a stage's result goes, in words. */
 static const char *place(const struct mr_loader *l, int stage)
 {
@@ -21,11 +37,14 @@ static const char *place(const struct mr_loader *l, int stage)
 	const struct mr_step *st = step_of(p, stage);
 	const struct mr_out_field *o;
 	int out = stage == 0 ? p->in_out[0] : st ? st->out_field : -1;
+	int first, last;
 
 	if (stage > 0 && !st)
 		return p->pipeline->stage[stage].op == &mr_op_batch ?
 			       "collated by the workers" :
 			       "no work";
+	if (joined(p, stage, &first, &last) && stage < last)
+		return "joined with the next step";
 	if (out < 0)
 		return "in the worker's cache";
 	o = &p->out[out];
@@ -76,18 +95,23 @@ static void stage_text(const struct mr_loader *l, int i, struct mr_str *out)
 {
 	const struct mr_stage *s = &l->pipeline->stage[i];
 	struct mr_str name = { 0 }, fields = { 0 };
+	int first, last;
 
 	mr_stage_text(s, &name);
 	if (s->op == &mr_op_batch)
 		batch_text(&l->plan, &fields);
 	else
 		fields_text(&l->plan.visible[i], &fields);
-	mr_str_addf(out, "%2d  %s\n      -> %s; %s%s\n", i + 1,
+	mr_str_addf(out, "%2d  %s\n      -> %s; %s%s", i + 1,
 		    name.text ? name.text : s->name,
 		    fields.text ? fields.text : "", place(l, i),
 		    s->op && s->op->flags & MR_OP_RANDOM ?
 			    "; random, new in each epoch" :
 			    "");
+	if (joined(&l->plan, i, &first, &last) && i == last)
+		mr_str_addf(out, "; steps %d to %d are one pass", first + 1,
+			    last + 1);
+	mr_str_add(out, "\n");
 	mr_str_fini_into(&name, out);
 	mr_str_fini_into(&fields, out);
 }
@@ -142,6 +166,7 @@ static void json_stage(struct mr_json *j, const struct mr_loader *l, int i)
 	const struct mr_stage *s = &l->pipeline->stage[i];
 	bool random = s->op && s->op->flags & MR_OP_RANDOM;
 	struct mr_str text = { 0 };
+	int first, last;
 
 	mr_stage_text(s, &text);
 	mr_json_open(j, NULL, '{');
@@ -150,6 +175,12 @@ static void json_stage(struct mr_json *j, const struct mr_loader *l, int i)
 	json_fields(j, &l->plan.visible[i]);
 	mr_json_bool(j, "random", random);
 	mr_json_text(j, "output", place(l, i));
+	if (joined(&l->plan, i, &first, &last)) {
+		mr_json_open(j, "joined", '[');
+		mr_json_int(j, NULL, first);
+		mr_json_int(j, NULL, last);
+		mr_json_close(j, ']');
+	}
 	mr_json_close(j, '}');
 	mr_str_fini_into(&text, &j->out);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "core/param.h"
+#include "pipe/join.h"
 
 static int open_source(struct mr_plan *plan, struct mr_pipeline *p, int threads,
 		       struct mr_err *err)
@@ -89,6 +90,9 @@ static int plan_step(struct mr_plan *plan, int i, struct mr_fields *fs,
 	}
 	st->bytes = st->fixed ? mr_tensor_bytes(&t) : 0;
 	fs->item[f].spec = out;
+	if (s->op->gives && !strcmp(fs->item[f].name, "data"))
+		snprintf(fs->item[f].name, sizeof(fs->item[f].name), "%s",
+			 s->op->gives);
 	plan->steps++;
 	return 0;
 }
@@ -165,6 +169,20 @@ static int plan_outputs(struct mr_plan *plan, const struct mr_fields *fs,
 	return 0;
 }
 
+/* MILLRACE_NO_JOIN: each step alone, to compare with. */
+static void join_steps(struct mr_plan *plan)
+{
+	bool alone = getenv("MILLRACE_NO_JOIN") != NULL;
+
+	for (int k = 0; k < plan->steps; k++) {
+		struct mr_step *st = &plan->step[k];
+
+		st->joined = mr_join_count(st, alone ? 1 : plan->steps - k);
+		if (st->joined)
+			k += st->joined - 1;
+	}
+}
+
 int mr_plan_make(struct mr_plan *plan, struct mr_pipeline *p, int threads,
 		 struct mr_err *err)
 {
@@ -200,5 +218,6 @@ int mr_plan_make(struct mr_plan *plan, struct mr_pipeline *p, int threads,
 			return e;
 		plan->visible[i] = fs;
 	}
+	join_steps(plan);
 	return plan_outputs(plan, &fs, err);
 }

@@ -18,6 +18,8 @@ struct mr_step {
 	bool fixed;    /* out has one shape for all samples */
 	size_t bytes;  /* of the output when fixed */
 	int out_field; /* it writes this output field, or -1 */
+	int joined;    /* so many steps, from this one on, run as one pass
+			* over the pixels (join.h); 0: this one alone */
 };
 
 struct mr_out_field {

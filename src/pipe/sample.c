@@ -2,172 +2,22 @@
 /*
  * The way of a sample: read, all steps, into its row of the batch, before
  * its worker turns to the next. No lock, queue, wake-up or allocation.
- *
- * Steps do not know that they are measured: lap() does it between them.
  */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
+#include "core/guard.h"
 #include "core/mem.h"
 #include "core/rng.h"
-#include "pipe/worker.h"
+#include "pipe/join.h"
+#include "pipe/lap.h"
+#include "pipe/sink.h"
 
 enum {
 	REPLACE_TRIES = 32,
 	REPLACE_STREAM = 255, /* of random numbers, beside the steps' */
 };
-
-/* ---- measuring ---- */
-
-/* The time since the last lap goes to step k (0: the read). */
-static void lap(struct mr_worker *w, int k)
-{
-#ifdef MR_COUNTERS
-	uint64_t now, t;
-
-	if (!w->timing)
-		return;
-	now = mr_clock_tick(&w->l->clock);
-	t = now - w->last;
-	w->last = now;
-	w->ticks[k] += t;
-	mr_hist_add(&w->stats->step[k].hist, t);
-#else
-	(void)w;
-	(void)k;
-#endif
-}
-
-static void lap_start(struct mr_worker *w, uint64_t row)
-{
-#ifdef MR_COUNTERS
-	w->timing = (row + w->claims) % w->stride == 0;
-	if (w->timing) {
-		w->timed++;
-		w->last = mr_clock_tick(&w->l->clock);
-	}
-#else
-	(void)w;
-	(void)row;
-#endif
-}
-
-static void count_bytes(struct mr_worker *w, int k, size_t in, size_t out)
-{
-#ifdef MR_COUNTERS
-	struct mr_step_count *c = &w->stats->step[k];
-
-	mr_count(&c->calls, 1);
-	mr_count(&c->bytes_in, in);
-	mr_count(&c->bytes_out, out);
-#else
-	(void)w;
-	(void)k;
-	(void)in;
-	(void)out;
-#endif
-}
-
-/* ---- memory for fields on their way ---- */
-
-static int too_large(struct mr_worker *w, size_t bytes)
-{
-	return mr_err_set(&w->err, MR_ELIMIT,
-			  "needs %zu bytes; with a memory budget of %zu, a "
-			  "sample may have %zu: raise --memory",
-			  bytes, w->l->budget.max, w->l->sample_max);
-}
-
-/* Room in the area of a field that is not in use; keeps `used` bytes. */
-static void *area_reserve(struct mr_worker *w, int field, size_t bytes,
-			  size_t used)
-{
-	struct mr_buf **b = &w->area[field][!w->side[field]];
-
-	if (*b && (*b)->cap >= bytes)
-		return (*b)->data;
-	if (bytes > w->l->sample_max) {
-		too_large(w, bytes);
-		return NULL;
-	}
-	if (*b ? mr_buf_grow(*b, bytes, used, &w->err) :
-		 mr_pool_get(&w->l->pool, bytes, b, &w->err))
-		return NULL;
-	return (*b)->data;
-}
-
-/* Room at the end of a run's bytes of a ragged field, keeping what the
- * present sample has written so far. */
-static void *run_reserve(struct mr_worker *w, struct mr_run *run, int r,
-			 size_t bytes, size_t written)
-{
-	struct mr_buf **b = &run->buf[r];
-	size_t need = run->used[r] + bytes, grown;
-
-	if (*b && (*b)->cap >= need)
-		return (char *)(*b)->data + run->used[r];
-	if (bytes > w->l->sample_max) {
-		too_large(w, bytes);
-		return NULL;
-	}
-	if (!*b) {
-		/* Room for the whole run, going by the rows seen so far. */
-		size_t mean = mr_counted(&w->l->row_mean[r]);
-
-		grown = need + (mean + mean / 4) * run->rows;
-		if (grown > w->l->sample_max)
-			grown = need;
-		if (mr_pool_get(&w->l->pool, grown, b, &w->err))
-			return NULL;
-	} else {
-		grown = (*b)->cap + (*b)->cap / 2;
-		if (mr_buf_grow(*b, need > grown ? need : grown,
-				run->used[r] + written, &w->err))
-			return NULL;
-	}
-	return (char *)(*b)->data + run->used[r];
-}
-
-/*
- * Where the bytes of a field go: a row of the batch, the end of the run, or
- * an area of the worker. reserve() may be called again for more.
- */
-struct sink {
-	const struct mr_row *row;
-	int field, out; /* out: the output field, or -1 */
-};
-
-static void *reserve(struct mr_worker *w, const struct sink *s, size_t bytes,
-		     size_t written)
-{
-	const struct mr_out_field *o;
-
-	if (s->out < 0)
-		return area_reserve(w, s->field, bytes, written);
-	o = &w->l->plan.out[s->out];
-	if (o->dense)
-		return mr_batch_row(s->row->b, s->out, s->row->at);
-	return run_reserve(w, s->row->run, o->ragged, bytes, written);
-}
-
-/* The sink holds the tensor t now. */
-static void settle(struct mr_worker *w, const struct sink *s,
-		   const struct mr_tensor *t)
-{
-	const struct mr_out_field *o;
-
-	if (s->out < 0) {
-		w->side[s->field] ^= 1;
-		return;
-	}
-	o = &w->l->plan.out[s->out];
-	if (o->dense)
-		return;
-	s->row->run->used[o->ragged] += mr_tensor_bytes(t);
-	memcpy(s->row->b->shapes[s->out] + s->row->at * (uint32_t)t->ndim,
-	       t->shape, (size_t)t->ndim * sizeof(int64_t));
-}
 
 /* ---- the read ---- */
 
@@ -189,7 +39,7 @@ static size_t guess_for(const struct mr_worker *w, size_t bytes)
 
 /* Room for more of a file that filled its buffer of *want bytes. */
 static uint8_t *more_room(struct mr_worker *w, int fd,
-			  const struct mr_extent *x, const struct sink *s,
+			  const struct mr_extent *x, const struct mr_sink *s,
 			  uint8_t *p, size_t *want)
 {
 	size_t got = *want;
@@ -201,16 +51,16 @@ static uint8_t *more_room(struct mr_worker *w, int fd,
 		return p;
 	if (*want == got)
 		*want = got + 1;
-	return reserve(w, s, *want, got);
+	return mr_sink_reserve(w, s, *want, got);
 }
 
 /* Bytes [offset, ...) of fd into the sink; *n is how many there were. */
 static int read_into(struct mr_worker *w, int fd, const struct mr_extent *x,
-		     const struct sink *s, uint8_t **data, size_t *n)
+		     const struct mr_sink *s, uint8_t **data, size_t *n)
 {
 	bool to_end = x->length == MR_TO_END;
 	size_t want = to_end ? guess_for(w, w->guess) : x->length, got = 0;
-	uint8_t *p = reserve(w, s, want, 0);
+	uint8_t *p = mr_sink_reserve(w, s, want, 0);
 
 	while (p && (to_end || got < want)) {
 		ssize_t k;
@@ -241,11 +91,31 @@ static int read_into(struct mr_worker *w, int fd, const struct mr_extent *x,
 	return 0;
 }
 
+/* From a mapping: no system call, which is most of what a small read costs. */
+static int copy_mapped(struct mr_worker *w, const struct mr_extent *x,
+		       const struct mr_sink *s, uint8_t **data, size_t *n)
+{
+	uint8_t *p = mr_sink_reserve(w, s, x->length, 0);
+
+	if (!p)
+		return w->err.code;
+	if (!mr_guard_copy(p, x->mapped, x->length))
+		return mr_err_set(&w->err, MR_EDATA,
+				  "%s: has shrunk since it was opened, or "
+				  "cannot be read: no bytes at %llu",
+				  x->path, (unsigned long long)x->offset);
+	*data = p;
+	*n = x->length;
+	return 0;
+}
+
 static int read_direct(struct mr_worker *w, const struct mr_extent *x,
-		       const struct sink *s, uint8_t **data, size_t *n)
+		       const struct mr_sink *s, uint8_t **data, size_t *n)
 {
 	int fd = x->fd, e;
 
+	if (x->mapped)
+		return copy_mapped(w, x, s, data, n);
 	if (fd < 0)
 		fd = open(x->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
@@ -259,7 +129,7 @@ static int read_direct(struct mr_worker *w, const struct mr_extent *x,
 /* Bytes that were read ahead: used where they lie, or copied when they are
  * themselves the output. */
 static int take_fetched(struct mr_worker *w, const struct mr_fetched *got,
-			const struct mr_extent *x, const struct sink *s,
+			const struct mr_extent *x, const struct mr_sink *s,
 			uint8_t **data, size_t *n)
 {
 	if (got->error)
@@ -268,7 +138,7 @@ static int take_fetched(struct mr_worker *w, const struct mr_fetched *got,
 	*data = got->buf->data;
 	if (s->out < 0)
 		return 0;
-	*data = reserve(w, s, *n, 0);
+	*data = mr_sink_reserve(w, s, *n, 0);
 	if (!*data)
 		return w->err.code;
 	memcpy(*data, got->buf->data, *n);
@@ -282,16 +152,16 @@ static int place_fixed(struct mr_worker *w, const struct mr_row *r,
 	const struct mr_plan *p = &w->l->plan;
 
 	for (int i = 0; i < p->in.n; i++) {
-		struct sink s = { r, i, p->in_out[i] };
+		struct mr_sink s = { r, i, p->in_out[i] };
 
 		t[i] = mr_tensor_of(&p->in.item[i].spec);
 		w->side[i] = 0;
 		if (i < first || !mr_spec_fixed(&p->in.item[i].spec))
 			continue;
-		t[i].data = reserve(w, &s, mr_tensor_bytes(&t[i]), 0);
+		t[i].data = mr_sink_reserve(w, &s, mr_tensor_bytes(&t[i]), 0);
 		if (!t[i].data)
 			return w->err.code;
-		settle(w, &s, &t[i]);
+		mr_sink_settle(w, &s, &t[i]);
 	}
 	return 0;
 }
@@ -301,7 +171,8 @@ static int read_sample(struct mr_worker *w, const struct mr_row *r,
 {
 	const struct mr_plan *p = &w->l->plan;
 	bool raw = p->source->flags & MR_SOURCE_RAW;
-	struct sink s = { r, raw ? 0 : MR_MAX_FIELDS, raw ? p->in_out[0] : -1 };
+	struct mr_sink s = { r, raw ? 0 : MR_MAX_FIELDS,
+			     raw ? p->in_out[0] : -1 };
 	struct mr_extent x;
 	uint8_t *data = NULL;
 	size_t n = 0;
@@ -331,7 +202,7 @@ static int read_sample(struct mr_worker *w, const struct mr_row *r,
 		return e;
 	/* What was read ahead stays in its buffer until the sample is done. */
 	if (s.out >= 0 || !got || got->retry)
-		settle(w, &s, &t[0]);
+		mr_sink_settle(w, &s, &t[0]);
 	w->bytes = n;
 	mr_count(&w->stats->bytes_read, n);
 	return 0;
@@ -339,26 +210,36 @@ static int read_sample(struct mr_worker *w, const struct mr_row *r,
 
 /* ---- the steps ---- */
 
+void mr_step_context(struct mr_worker *w, const struct mr_row *r,
+		     const struct mr_step *st, struct mr_rng *rng,
+		     struct mr_opctx *cx)
+{
+	w->at_step = st->op->name;
+	if (st->op->flags & MR_OP_RANDOM)
+		*rng = mr_rng_for(w->l->opt.seed, r->b->epoch, r->index,
+				  (uint64_t)st->stage);
+	*cx = (struct mr_opctx){ .self = st->self,
+				 .rng = rng,
+				 .scratch = &w->scratch,
+				 .index = r->index,
+				 .local = w->local[st->stage],
+				 .limit = w->l->sample_max,
+				 .err = &w->err };
+}
+
 static int run_step(struct mr_worker *w, const struct mr_row *r,
 		    const struct mr_step *st, struct mr_tensor *t)
 {
 	struct mr_tensor *in = &t[st->field];
 	struct mr_tensor out = mr_tensor_of(&st->out);
-	struct sink s = { r, st->field, st->out_field };
+	struct mr_sink s = { r, st->field, st->out_field };
 	struct mr_rng rng;
-	struct mr_opctx cx = { .self = st->self,
-			       .rng = &rng,
-			       .scratch = &w->scratch,
-			       .index = r->index,
-			       .err = &w->err };
+	struct mr_opctx cx;
 	size_t bytes = st->bytes;
 	int64_t elements;
 	int e;
 
-	w->at_step = st->op->name;
-	if (st->op->flags & MR_OP_RANDOM)
-		rng = mr_rng_for(w->l->opt.seed, r->b->epoch, r->index,
-				 (uint64_t)st->stage);
+	mr_step_context(w, r, st, &rng, &cx);
 	if (!st->fixed) {
 		if (st->op->flags & MR_OP_SHAPE_KEEP)
 			memcpy(out.shape, in->shape, sizeof(out.shape));
@@ -370,15 +251,15 @@ static int run_step(struct mr_worker *w, const struct mr_row *r,
 					  "a shape that is out of range");
 		bytes = mr_tensor_bytes(&out);
 	}
-	out.data = reserve(w, &s, bytes, 0);
+	out.data = mr_sink_reserve(w, &s, bytes, 0);
 	if (!out.data)
 		return w->err.code;
 	e = st->op->run(&cx, in, &out);
 	mr_arena_reset(&w->scratch);
 	if (e)
 		return e;
-	settle(w, &s, &out);
-	count_bytes(w, st->stage, mr_tensor_bytes(in), mr_tensor_bytes(&out));
+	mr_sink_settle(w, &s, &out);
+	mr_lap_bytes(w, st->stage, mr_tensor_bytes(in), mr_tensor_bytes(&out));
 	*in = out;
 	return 0;
 }
@@ -391,18 +272,18 @@ static int place_rest(struct mr_worker *w, const struct mr_row *r,
 
 	for (int i = 0; i < p->outs; i++) {
 		struct mr_tensor *f = &t[p->out[i].id];
-		struct sink s = { r, p->out[i].id, i };
+		struct mr_sink s = { r, p->out[i].id, i };
 		size_t n;
 		void *to;
 
 		if (p->out[i].placed)
 			continue;
 		n = mr_tensor_bytes(f);
-		to = reserve(w, &s, n, 0);
+		to = mr_sink_reserve(w, &s, n, 0);
 		if (!to)
 			return w->err.code;
 		memcpy(to, f->data, n);
-		settle(w, &s, f);
+		mr_sink_settle(w, &s, f);
 	}
 	return 0;
 }
@@ -420,13 +301,20 @@ static int sample(struct mr_worker *w, const struct mr_row *r,
 	e = read_sample(w, r, got, t);
 	if (e)
 		return e;
-	count_bytes(w, 0, w->bytes, mr_tensor_bytes(&t[0]));
-	lap(w, 0);
+	mr_lap_bytes(w, 0, w->bytes, mr_tensor_bytes(&t[0]));
+	mr_lap(w, 0);
 	for (int k = 0; k < p->steps; k++) {
-		e = run_step(w, r, &p->step[k], t);
+		const struct mr_step *st = &p->step[k];
+
+		if (st->joined) {
+			e = mr_join_run(w, r, st, t);
+			k += st->joined - 1;
+		} else {
+			e = run_step(w, r, st, t);
+			mr_lap(w, st->stage);
+		}
 		if (e)
 			return e;
-		lap(w, p->step[k].stage);
 	}
 	return place_rest(w, r, t);
 }
@@ -476,7 +364,7 @@ void mr_sample_row(struct mr_worker *w, struct mr_row *r,
 	size_t used[MR_MAX_FIELDS];
 	bool good;
 
-	lap_start(w, r->at);
+	mr_lap_start(w, r->at);
 	if (r->run)
 		memcpy(used, r->run->used, sizeof(used));
 	good = sample(w, r, got) == 0;

@@ -328,14 +328,49 @@ int mr_thread_start(pthread_t *t, const char *name, void *(*main)(void *),
 	sigset_t all, old;
 	int e;
 
-	/* Signals are the program's business: its own threads take them. */
+	/* Signals are the program's business: its own threads take them. Those
+	 * that a thread brings upon itself cannot be put off. */
 	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGFPE);
+	sigdelset(&all, SIGILL);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	e = pthread_create(t, NULL, main, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!e)
 		pthread_setname_np(*t, name);
 	return e;
+}
+
+/* State that the steps keep for this thread. */
+static int make_locals(struct mr_worker *w, struct mr_err *err)
+{
+	const struct mr_plan *p = &w->l->plan;
+
+	for (int k = 0; k < p->steps; k++) {
+		const struct mr_step *st = &p->step[k];
+
+		if (!st->op->local)
+			continue;
+		w->local[st->stage] = mr_alloc(1, st->op->local, err);
+		if (!w->local[st->stage])
+			return MR_ENOMEM;
+	}
+	return 0;
+}
+
+static void drop_locals(struct mr_worker *w)
+{
+	const struct mr_plan *p = &w->l->plan;
+
+	for (int k = 0; k < p->steps; k++) {
+		void *local = w->local[p->step[k].stage];
+
+		if (local && p->step[k].op->drop)
+			p->step[k].op->drop(local);
+		free(local);
+	}
 }
 
 int mr_workers_start(struct mr_loader *l, struct mr_err *err)
@@ -354,6 +389,9 @@ int mr_workers_start(struct mr_loader *l, struct mr_err *err)
 		w->stride = 1;
 		w->guess = 64 << 10;
 		mr_arena_init(&w->scratch, l->sample_max);
+		e = make_locals(w, err);
+		if (e)
+			return e;
 		e = mr_thread_start(&w->thread, "mr-worker", worker_main, w);
 		if (e)
 			return mr_err_set(err, MR_ESTATE,
@@ -378,6 +416,8 @@ void mr_workers_stop(struct mr_loader *l)
 			mr_buf_unref(w->area[f][0]);
 			mr_buf_unref(w->area[f][1]);
 		}
+		if (w->l)
+			drop_locals(w);
 		mr_arena_fini(&w->scratch);
 	}
 	free(l->worker);

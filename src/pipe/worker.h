@@ -23,6 +23,7 @@ struct mr_worker {
 	struct mr_buf *area[MR_MAX_FIELDS + 1][2];
 	int side[MR_MAX_FIELDS + 1]; /* the one that was written last */
 	struct mr_arena scratch;
+	void *local[MR_MAX_STEPS]; /* state that steps keep, by stage */
 	struct mr_order_cache order;
 	struct mr_err err;
 	const char *at_step; /* where the sample is, for messages */
@@ -55,6 +56,12 @@ struct mr_row {
 	uint32_t at;
 	uint64_t index;
 };
+
+/* What a step is given for the sample of that row; rng is for its use. Notes
+ * the step as the one that is at work. */
+void mr_step_context(struct mr_worker *w, const struct mr_row *r,
+		     const struct mr_step *st, struct mr_rng *rng,
+		     struct mr_opctx *cx);
 
 /*
  * Takes a sample through the read and all steps, into its row of the batch.

@@ -14,6 +14,7 @@ struct mr_npy {
 	uint64_t offset; /* of the data */
 	uint64_t first;	 /* sample in it, of all files */
 	uint64_t bytes;	 /* of the file */
+	void *map;	 /* of all of it, the caller's; or NULL */
 };
 
 /*

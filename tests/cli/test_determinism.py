@@ -40,6 +40,13 @@ def test_digest_depends_on_the_data(mill, tmp_path):
         mill.digest(f"npy {tmp_path}/b.npy | batch 4")
 
 
+def test_digest_is_the_same_from_a_mapping(mill, tmp_path):
+    np.save(tmp_path / "a.npy", np.random.default_rng(1).random((100, 7)))
+    for steps in ("", "| cast f32"):
+        assert mill.digest(f"npy {tmp_path}/a.npy {steps} | batch 4") == \
+            mill.digest(f"npy {tmp_path}/a.npy map=yes {steps} | batch 4")
+
+
 def test_digest_of_several_epochs_goes_on_from_one(mill, pipelines):
     p = pipelines["made"]
     assert len({mill.digest(p, "--epochs", n) for n in (1, 2, 3)}) == 3

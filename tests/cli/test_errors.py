@@ -200,12 +200,13 @@ def test_unreadable_array_and_list_are_named(mill, as_nobody):
 # ---- data that changes under the run ----
 
 @pytest.mark.parametrize("fetch", ["direct", "ahead"])
+@pytest.mark.parametrize("mapped", ["no", "yes"])
 def test_array_that_shrinks_while_it_is_read_ends_the_run(mill, tmp_path,
-                                                          fetch):
+                                                          fetch, mapped):
     x = tmp_path / "x.npy"
     np.save(x, np.zeros((1000, 64), np.float32))
-    run = mill.start("run", f"npy {x} | batch 16", "--epochs", 10**9,
-                     "--fetch", fetch, "--threads", 2)
+    run = mill.start("run", f"npy {x} map={mapped} | batch 16", "--epochs",
+                     10**9, "--fetch", fetch, "--threads", 2)
     os.truncate(x, 1000)
     r = mill.finish(run)
     assert r.returncode == 1

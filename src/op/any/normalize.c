@@ -3,7 +3,8 @@
 #include <stdio.h>
 
 #include "kernel/affine.h"
-#include "op/op.h"
+#include "kernel/pixels.h"
+#include "op/image.h"
 
 enum preset { OWN, IMAGENET, CENTER };
 static const char *const presets[] = { "own", "imagenet", "center", NULL };
@@ -18,6 +19,9 @@ struct normalize {
 	struct mr_reals mean, std;
 	double scale;
 	int layout;
+	struct factors {
+		float scale[CHANNELS], bias[CHANNELS];
+	} image, other; /* x * scale + bias, for u8 and other types */
 };
 
 static const struct mr_param params[] = {
@@ -35,6 +39,19 @@ static const struct mr_param params[] = {
 		"are u8 with three dimensions, the last of 1, 3 or 4"),
 	MR_PARAM_END
 };
+
+static void make_factors(const struct normalize *n, double x, struct factors *f)
+{
+	for (int c = 0; c < CHANNELS; c++) {
+		double mean = n->mean.v[n->mean.n > 1 ? c : 0];
+		double std = n->std.v[n->std.n > 1 ? c : 0];
+
+		if (c >= n->std.n && n->std.n > 1)
+			std = 1; /* not used */
+		f->scale[c] = (float)(x / std);
+		f->bias[c] = (float)(-mean / std);
+	}
+}
 
 static int open(void *self, struct mr_err *err)
 {
@@ -56,6 +73,8 @@ static int open(void *self, struct mr_err *err)
 				  "normalize: %d values of mean and %d of std; "
 				  "want as many of both, or one",
 				  n->mean.n, n->std.n);
+	make_factors(n, n->scale > 0 ? n->scale : 1 / 255.0, &n->image);
+	make_factors(n, n->scale > 0 ? n->scale : 1, &n->other);
 	return 0;
 }
 
@@ -145,36 +164,60 @@ static int run(const struct mr_opctx *cx, const struct mr_tensor *in,
 	       struct mr_tensor *out)
 {
 	const struct normalize *n = cx->self;
+	const struct factors *f = in->dtype == MR_U8 ? &n->image : &n->other;
 	struct mr_spec s = { in->dtype, in->ndim, { 0 } };
-	float scale[CHANNELS], bias[CHANNELS];
-	double x = n->scale > 0 ? n->scale : in->dtype == MR_U8 ? 1 / 255.0 : 1;
-	int k = values(n), dim;
-	size_t all = (size_t)mr_tensor_elements(in), channels = (size_t)k;
+	size_t all = (size_t)mr_tensor_elements(in);
+	size_t channels = (size_t)values(n);
 
 	memcpy(s.shape, in->shape, sizeof(s.shape));
-	dim = channel_dim(n, &s);
-	if (to_chw(n, &s))
-		channels = (size_t)in->shape[2];
 	if (all == 0)
 		return 0;
-	for (size_t c = 0; c < channels; c++) {
-		double mean = n->mean.v[n->mean.n > 1 ? c : 0];
-		double std = n->std.v[n->std.n > 1 ? c : 0];
-
-		scale[c] = (float)(x / std);
-		bias[c] = (float)(-mean / std);
-	}
-	if (to_chw(n, &s))
-		mr_affine_to_first(in->data, in->dtype, out->data,
-				   all / channels, channels, scale, bias);
-	else if (dim > 0)
+	if (to_chw(n, &s)) {
+		channels = (size_t)in->shape[2];
+		if (channels == 3 && in->dtype == MR_U8)
+			mr_pixels_affine(in->data, 3, all / 3, false, out->data,
+					 all / 3, f->scale, f->bias);
+		else
+			mr_affine_to_first(in->data, in->dtype, out->data,
+					   all / channels, channels, f->scale,
+					   f->bias);
+	} else if (channel_dim(n, &s) > 0) {
 		mr_affine_last(in->data, in->dtype, out->data, all / channels,
-			       channels, scale, bias);
-	else
+			       channels, f->scale, f->bias);
+	} else {
 		mr_affine_first(in->data, in->dtype, out->data, all / channels,
-				channels, scale, bias);
+				channels, f->scale, f->bias);
+	}
 	return 0;
 }
+
+/* ---- as the end of joined image steps ---- */
+
+static bool takes(const void *self, const struct mr_spec *in)
+{
+	return mr_image_fits(in) && to_chw(self, in);
+}
+
+static void put(const void *self, const uint8_t *row, int channels, size_t n,
+		bool mirror, int64_t y, struct mr_tensor *out)
+{
+	const struct factors *f = &((const struct normalize *)self)->image;
+	size_t plane = (size_t)out->shape[1] * n, k = (size_t)channels;
+	float *to = (float *)out->data + (size_t)y * n;
+
+	if (channels == 3) {
+		mr_pixels_affine(row, 4, n, mirror, to, plane, f->scale,
+				 f->bias);
+		return;
+	}
+	for (size_t c = 0; c < k; c++)
+		for (size_t i = 0; i < n; i++)
+			to[c * plane + (mirror ? n - 1 - i : i)] =
+				(float)row[i * k + c] * f->scale[c] +
+				f->bias[c];
+}
+
+static const struct mr_image_op image = { .takes = takes, .put = put };
 
 const struct mr_op mr_op_normalize = {
 	.name = "normalize",
@@ -186,4 +229,5 @@ const struct mr_op mr_op_normalize = {
 	.infer = infer,
 	.shape = shape,
 	.run = run,
+	.image = &image,
 };

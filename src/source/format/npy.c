@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* npy: NumPy arrays whose first axis counts the samples. */
+#include <errno.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "core/guard.h"
 #include "source/npyfile.h"
 #include "source/paths.h"
 
@@ -15,6 +18,7 @@ struct arrays {
 
 struct npy {
 	const char *glob, *labels;
+	bool map;
 	struct arrays data;
 	int64_t *label; /* of each sample, or NULL */
 	uint64_t sample_bytes;
@@ -25,6 +29,9 @@ static const struct mr_param params[] = {
 		"arrays; the first axis counts the samples"),
 	MR_TEXT(struct npy, labels, "",
 		"arrays of integers, one for each sample; empty: none"),
+	MR_BOOL(struct npy, map, "no",
+		"read from a mapping: faster for samples below 100 KB; takes "
+		"SIGBUS, and the mapped part counts as memory in use"),
 	MR_PARAM_END
 };
 
@@ -33,6 +40,8 @@ static const struct mr_param params[] = {
 static void close_arrays(struct arrays *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
+		if (s->item[i].map)
+			munmap(s->item[i].map, s->item[i].bytes);
 		if (s->item[i].fd >= 0)
 			close(s->item[i].fd);
 		free(s->item[i].path);
@@ -188,6 +197,20 @@ static int open_labels(struct npy *s, const char *cwd, struct mr_err *err)
 
 /* ---- the source ---- */
 
+static int map_arrays(struct arrays *s, struct mr_err *err)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		struct mr_npy *a = &s->item[i];
+		void *p = mmap(NULL, a->bytes, PROT_READ, MAP_SHARED, a->fd, 0);
+
+		if (p == MAP_FAILED)
+			return mr_err_sys(err, errno, a->path,
+					  "cannot map; say map=no");
+		a->map = p;
+	}
+	return mr_guard_take(err);
+}
+
 static int open_npy(void *self, const struct mr_source_env *env,
 		    struct mr_err *err)
 {
@@ -211,7 +234,8 @@ static int open_npy(void *self, const struct mr_source_env *env,
 				  "%s: the samples have no elements: an axis "
 				  "of their shape is 0",
 				  s->glob);
-	return *s->labels ? open_labels(s, env->cwd, err) : 0;
+	e = s->map ? map_arrays(&s->data, err) : 0;
+	return !e && *s->labels ? open_labels(s, env->cwd, err) : e;
 }
 
 static void close_npy(void *self)
@@ -260,6 +284,7 @@ static int locate(const void *self, uint64_t index, char *buf, size_t cap,
 {
 	const struct npy *s = self;
 	const struct mr_npy *a = array_of(s, index);
+	uint64_t at = a->offset + (index - a->first) * s->sample_bytes;
 
 	(void)buf;
 	(void)cap;
@@ -267,8 +292,9 @@ static int locate(const void *self, uint64_t index, char *buf, size_t cap,
 	*e = (struct mr_extent){
 		.path = a->path,
 		.fd = a->fd,
-		.offset = a->offset + (index - a->first) * s->sample_bytes,
+		.offset = at,
 		.length = s->sample_bytes,
+		.mapped = a->map ? (char *)a->map + at : NULL,
 	};
 	return 0;
 }

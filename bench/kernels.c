@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How long the image kernels take, in plain C and as this CPU runs them: a
+ * line of JSON per kernel and size, in ns per pixel that is written. The two
+ * are taken in turns; the fastest of many rounds counts.
+ *
+ * usage: kernels [ROUNDS]
+ */
+#include <err.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "kernel/pixels.h"
+#include "kernel/resample.h"
+
+enum {
+	ROWS = 16,     /* that a decoder hands over at once */
+	WIDTH = 224,   /* of what comes out */
+	WIDEST = 2048, /* of what goes in */
+	IMAGES = 128,  /* in a batch that no cache holds */
+	AREA = WIDTH * WIDTH
+};
+
+static uint8_t *in, *out;
+static float *batch;
+static const float scale[] = { 0.017f, 0.018f, 0.019f };
+static const float bias[] = { -2.1f, -2.0f, -1.8f };
+
+struct job {
+	const char *name;
+	int in, channels;
+	enum mr_filter filter;
+	bool mirror;
+	struct mr_taps t;
+	struct mr_scale s;
+};
+
+/* Runs the job once, plain or fast; returns how many pixels it has made. */
+typedef size_t run_fn(struct job *j, bool fast);
+
+static void *need(size_t n)
+{
+	void *p = aligned_alloc(64, (n + 63) & ~(size_t)63);
+
+	if (!p)
+		errx(1, "no memory");
+	memset(p, 0, n);
+	return p;
+}
+
+static size_t run_taps(struct job *j, bool fast)
+{
+	(void)fast;
+	mr_taps_make(&j->t, &j->s, j->t.from);
+	return (size_t)j->t.count;
+}
+
+static size_t run_rows(struct job *j, bool fast)
+{
+	size_t c = (size_t)j->channels;
+
+	(fast ? mr_resample_rows : mr_resample_rows_plain)(
+		&j->t, j->channels, ROWS, in, WIDEST * 4, out, WIDTH * c);
+	return (size_t)ROWS * WIDTH;
+}
+
+static size_t run_column(struct job *j, bool fast)
+{
+	for (int i = 0; i < j->t.count; i++)
+		(fast ? mr_resample_column : mr_resample_column_plain)(
+			&j->t, i, in, WIDTH * 4, out + i * WIDTH * 4,
+			WIDTH * 4);
+	return (size_t)j->t.count * WIDTH;
+}
+
+static size_t run_pack(struct job *j, bool fast)
+{
+	for (int i = 0; i < WIDTH; i++)
+		(fast ? mr_pixels_pack :
+			mr_pixels_pack_plain)(in + i * WIDTH * 4, WIDTH,
+					      j->mirror, out + i * WIDTH * 3);
+	return AREA;
+}
+
+static size_t run_expand(struct job *j, bool fast)
+{
+	(void)j;
+	for (int i = 0; i < WIDTH; i++)
+		(fast ? mr_pixels_expand : mr_pixels_expand_plain)(
+			in + i * WIDTH * 3, WIDTH, out + i * WIDTH * 4);
+	return AREA;
+}
+
+static size_t run_planes(struct job *j, bool fast)
+{
+	for (int i = 0; i < WIDTH; i++)
+		(fast ? mr_pixels_planes : mr_pixels_planes_plain)(
+			in + i * WIDTH * 4, WIDTH, j->mirror, out + i * WIDTH,
+			AREA);
+	return AREA;
+}
+
+/* Into one image of the batch after the other. */
+static size_t run_affine(struct job *j, bool fast)
+{
+	static size_t turn;
+	size_t c = (size_t)j->channels;
+	float *dst = batch + turn++ % IMAGES * 3 * AREA;
+
+	for (size_t i = 0; i < WIDTH; i++)
+		(fast ? mr_pixels_affine : mr_pixels_affine_plain)(
+			in + i * WIDTH * c, j->channels, WIDTH, j->mirror,
+			dst + i * WIDTH, AREA, scale, bias);
+	return AREA;
+}
+
+/* ns per pixel of some runs of about a fifth of a millisecond. */
+static double once(struct job *j, run_fn *run, bool fast)
+{
+	uint64_t start = mr_clock_ns(), end;
+	size_t pixels = 0;
+
+	do {
+		pixels += run(j, fast);
+		end = mr_clock_ns();
+	} while (end - start < 200000);
+	return (double)(end - start) / (double)pixels;
+}
+
+static void measure(struct job *j, run_fn *run, int rounds)
+{
+	double plain = 1e9, fast = 1e9;
+
+	for (int i = 0; i < rounds; i++) {
+		double p = once(j, run, false), f = once(j, run, true);
+
+		plain = p < plain ? p : plain;
+		fast = f < fast ? f : fast;
+	}
+	printf("{\"kernel\": \"%s\", \"in\": %d, \"out\": %d, \"taps\": %d, "
+	       "\"channels\": %d, \"mirror\": %s, \"plain_ns\": %.3f, "
+	       "\"fast_ns\": %.3f}\n",
+	       j->name, j->s.in, WIDTH, j->t.taps, j->channels,
+	       j->mirror ? "true" : "false", plain, fast);
+	fflush(stdout);
+}
+
+static void measure_scaling(const char *name, run_fn *run, int size,
+			    int channels, enum mr_filter filter, int rounds)
+{
+	struct job j = { .name = name, .channels = channels };
+	void *mem;
+
+	j.s = (struct mr_scale){ size, WIDTH, 0, WIDTH, filter, true };
+	mem = need(mr_taps_size(&j.s));
+	mr_taps_make(&j.t, &j.s, mem);
+	measure(&j, run, rounds);
+	free(mem);
+}
+
+static void measure_layouts(int rounds)
+{
+	for (int mirror = 0; mirror < 2; mirror++) {
+		struct job j = { .channels = 4, .mirror = mirror };
+
+		j.s.in = WIDTH;
+		j.name = "affine";
+		measure(&j, run_affine, rounds);
+		j.channels = 3;
+		measure(&j, run_affine, rounds);
+		j.name = "pack";
+		measure(&j, run_pack, rounds);
+		j.name = "planes";
+		measure(&j, run_planes, rounds);
+		j.name = "expand";
+		if (!mirror)
+			measure(&j, run_expand, rounds);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const int sizes[] = { 150, 224, 300, 375, 500, 1000 };
+	int rounds = argc > 1 ? atoi(argv[1]) : 20;
+	size_t room = (size_t)WIDEST * WIDEST * 4;
+
+	in = need(room);
+	out = need(room);
+	batch = need((size_t)IMAGES * 3 * AREA * sizeof(*batch));
+	for (size_t i = 0; i < room; i++)
+		in[i] = (uint8_t)(i * 2654435761u >> 13);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		int n = sizes[i];
+
+		measure_scaling("taps", run_taps, n, 4, MR_FILTER_BILINEAR,
+				rounds);
+		measure_scaling("rows", run_rows, n, 4, MR_FILTER_BILINEAR,
+				rounds);
+		measure_scaling("column", run_column, n, 4, MR_FILTER_BILINEAR,
+				rounds);
+	}
+	measure_scaling("taps", run_taps, 375, 4, MR_FILTER_BICUBIC, rounds);
+	measure_scaling("taps", run_taps, 375, 4, MR_FILTER_AREA, rounds);
+	measure_scaling("rows", run_rows, 375, 3, MR_FILTER_BILINEAR, rounds);
+	measure_scaling("rows", run_rows, 375, 1, MR_FILTER_BILINEAR, rounds);
+	measure_layouts(rounds);
+	free(in);
+	free(out);
+	free(batch);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kernels' versions for AVX2. Callers have asked mr_cpu_avx2(), and hand
+ * over only what is said here; the rest is their plain twins'.
+ */
+#ifndef MR_KERNEL_AVX2_H
+#define MR_KERNEL_AVX2_H
+
+#include "kernel/pixels.h"
+#include "kernel/resample.h"
+
+#if defined(__x86_64__)
+
+/* Not FMA: a compiler that has it could fuse what must be rounded twice. */
+#define MR_AVX2	       __attribute__((target("avx2")))
+#define MR_AVX2_INLINE MR_AVX2 __attribute__((always_inline)) inline
+
+/* channels: 3 or 4; t->count >= 4. */
+void mr_resample_rows_avx2(const struct mr_taps *t, int channels, int rows,
+			   const uint8_t *src, size_t src_stride, uint8_t *dst,
+			   size_t dst_stride);
+/* n >= 32. */
+void mr_resample_column_avx2(const struct mr_taps *t, int i, const uint8_t *src,
+			     size_t src_stride, uint8_t *dst, size_t n);
+
+/* n >= 8. */
+void mr_pixels_pack_avx2(const uint8_t *x4, size_t n, bool mirror,
+			 uint8_t *rgb);
+void mr_pixels_expand_avx2(const uint8_t *rgb, size_t n, uint8_t *x4);
+void mr_pixels_affine_avx2(const uint8_t *src, int stride, size_t n,
+			   bool mirror, float *dst, size_t plane,
+			   const float scale[3], const float bias[3]);
+/* n >= 32. */
+void mr_pixels_planes_avx2(const uint8_t *x4, size_t n, bool mirror,
+			   uint8_t *dst, size_t plane);
+
+#endif
+
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What this CPU can do. */
+#ifndef MR_KERNEL_CPU_H
+#define MR_KERNEL_CPU_H
+
+#include <stdbool.h>
+
+/* Cheap enough to ask at each call; any thread. Environment MILLRACE_SIMD=none
+ * says no, so that the plain twins can be tested and measured anywhere. */
+bool mr_cpu_avx2(void);
+
+#endif

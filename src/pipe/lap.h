@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Measuring a sample's way. Steps do not know that they are measured: the
+ * time between two laps is theirs.
+ */
+#ifndef MR_PIPE_LAP_H
+#define MR_PIPE_LAP_H
+
+#include "pipe/worker.h"
+
+/* Of cheap samples, only some are timed. */
+static inline void mr_lap_start(struct mr_worker *w, uint64_t row)
+{
+#ifdef MR_COUNTERS
+	w->timing = (row + w->claims) % w->stride == 0;
+	if (w->timing) {
+		w->timed++;
+		w->last = mr_clock_tick(&w->l->clock);
+	}
+#else
+	(void)w;
+	(void)row;
+#endif
+}
+
+/* The time since the last lap is added to *sum. */
+static inline void mr_lap_part(struct mr_worker *w, uint64_t *sum)
+{
+#ifdef MR_COUNTERS
+	uint64_t now;
+
+	if (!w->timing)
+		return;
+	now = mr_clock_tick(&w->l->clock);
+	*sum += now - w->last;
+	w->last = now;
+#else
+	(void)w;
+	(void)sum;
+#endif
+}
+
+/* Step k (0: the read) took that much. */
+static inline void mr_lap_add(struct mr_worker *w, int k, uint64_t ticks)
+{
+#ifdef MR_COUNTERS
+	if (!w->timing)
+		return;
+	w->ticks[k] += ticks;
+	mr_hist_add(&w->stats->step[k].hist, ticks);
+#else
+	(void)w;
+	(void)k;
+	(void)ticks;
+#endif
+}
+
+/* The time since the last lap goes to step k. */
+static inline void mr_lap(struct mr_worker *w, int k)
+{
+	uint64_t ticks = 0;
+
+	mr_lap_part(w, &ticks);
+	mr_lap_add(w, k, ticks);
+}
+
+static inline void mr_lap_bytes(struct mr_worker *w, int k, size_t in,
+				size_t out)
+{
+#ifdef MR_COUNTERS
+	struct mr_step_count *c = &w->stats->step[k];
+
+	mr_count(&c->calls, 1);
+	mr_count(&c->bytes_in, in);
+	mr_count(&c->bytes_out, out);
+#else
+	(void)w;
+	(void)k;
+	(void)in;
+	(void)out;
+#endif
+}
+
+#endif
