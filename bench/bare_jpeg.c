@@ -2,9 +2,10 @@
 /*
  * The least that a loader of photos must do: N threads decode JPEG files in
  * random order with libjpeg-turbo and its exact settings (accurate integer
- * DCT, smooth upsampling). Nothing is scaled, flipped, normalised or kept.
- * All files are in memory before the clock starts; a thread uses one decoder
- * and one buffer of pixels again and again.
+ * DCT, smooth upsampling). Nothing is scaled, flipped or normalised. All
+ * files are in memory before the clock starts; a thread uses one decoder and
+ * one buffer of pixels again and again: for a whole picture, or for a few rows
+ * of a box, as a loader that scales them at once never has it all in memory.
  *
  *   whole   the whole picture
  *   region  only a box that RandomResizedCrop's rule draws (8 to 100 % of the
@@ -154,7 +155,9 @@ static struct box choose(const struct set *s, size_t i, size_t epoch,
 	return (struct box){ 0, 0, width, height };
 }
 
-static void rows(struct jpeg_decompress_struct *c, JSAMPLE *to, JDIMENSION end)
+/* keep: one row below the other; else always into the same few. */
+static void rows(struct jpeg_decompress_struct *c, JSAMPLE *to, JDIMENSION end,
+		 int keep)
 {
 	size_t stride = (size_t)c->output_width * (size_t)c->output_components;
 	JSAMPROW row[ROWS];
@@ -165,7 +168,9 @@ static void rows(struct jpeg_decompress_struct *c, JSAMPLE *to, JDIMENSION end)
 		n = n < ROWS ? n : ROWS;
 		for (JDIMENSION k = 0; k < n; k++)
 			row[k] = to + k * stride;
-		to += jpeg_read_scanlines(c, row, n) * stride;
+		n = jpeg_read_scanlines(c, row, n);
+		if (keep)
+			to += n * stride;
 	}
 }
 
@@ -186,7 +191,8 @@ static size_t decode(struct jpeg_decompress_struct *c, const struct set *s,
 	if (b.w < c->output_width)
 		jpeg_crop_scanline(c, &b.x, &b.w);
 	pixels = (size_t)c->output_width * b.h;
-	need = pixels * (size_t)c->output_components;
+	need = (s->mode == WHOLE ? pixels : (size_t)c->output_width * ROWS) *
+	       (size_t)c->output_components;
 	if (need > *cap) {
 		free(*buf);
 		*buf = (JSAMPLE *)bare_buffer(need);
@@ -194,7 +200,7 @@ static size_t decode(struct jpeg_decompress_struct *c, const struct set *s,
 	}
 	if (b.y)
 		jpeg_skip_scanlines(c, b.y);
-	rows(c, *buf, b.y + b.h);
+	rows(c, *buf, b.y + b.h, s->mode == WHOLE);
 	jpeg_abort_decompress(c);
 	return pixels;
 }

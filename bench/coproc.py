@@ -102,8 +102,7 @@ class Peer:
         self.rested = time.monotonic(), self.cpu()
 
     def slice(self, seconds):
-        """One measured slice: its numbers, and the cores that it kept
-        busy."""
+        """One measured slice: its numbers, and its CPU seconds."""
         if self.process is None:
             self.start()
         since, cpu = self.rested
@@ -118,7 +117,7 @@ class Peer:
             pass                # answer() says why
         r = self.answer()
         self.rest()
-        r["cores"] = (self.rested[1] - before) / r["seconds"]
+        r["cpu"] = self.rested[1] - before
         return r
 
     def peak_pss(self, seconds):

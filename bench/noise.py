@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the machine did beside a measurement: the cores that processes which
-are not ours, and other guests of the host, took from it."""
+are not ours, and other guests of the host, took from it. Two threads that
+wait for each other suffer more from a third than two that do not, so ratios
+from a disturbed machine are not to be trusted either."""
 import os
+import resource
 import statistics
 import time
+
+DISTURBED = 0.1     # cores that others took, by the median of all jobs
 
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -38,8 +43,15 @@ class Noise:
 
     @staticmethod
     def mine():
-        t = os.times()
-        return t.user + t.system + t.children_user + t.children_system
+        """CPU seconds of this process and of its children that ended."""
+        return sum(r.ru_utime + r.ru_stime for r in map(
+            resource.getrusage, (resource.RUSAGE_SELF,
+                                 resource.RUSAGE_CHILDREN)))
+
+    def disturbed(self):
+        s = self.summary()
+        return max(s.get("others_cores_median", 0),
+                   s.get("stolen_cores_median", 0)) > DISTURBED
 
     def summary(self):
         if not self.cores:

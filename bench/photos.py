@@ -18,7 +18,7 @@ def originals():
         os.path.dirname(ROOT), "shared", "data", "jpeg", "imagenet")
 
 
-def made(path, make, size=200 * 10**6):
+def made(path, make):
     """path, after make(temporary name) where it is missing."""
     def gone(p):
         if os.path.isdir(p):
@@ -40,9 +40,9 @@ def count(path):
 
 
 class Photos:
-    """One data set: `one` has each photo once, `dir` perhaps several times
-    (hard links), `mr` and the peers read `dir`; FFCV has files of its own
-    from `one`, and takes each sample `repeat` times in an epoch."""
+    """One data set. `one` has each photo once: the bare loops and FFCV's
+    writer take that. `dir` may have each under several names (hard links),
+    for longer epochs: Millrace and torch read that."""
 
     def __init__(self, env, name, one, links):
         self.env, self.name, self.one = env, name, one
