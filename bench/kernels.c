@@ -30,8 +30,7 @@ static const float bias[] = { -2.1f, -2.0f, -1.8f };
 
 struct job {
 	const char *name;
-	int in, channels;
-	enum mr_filter filter;
+	int channels;
 	bool mirror;
 	struct mr_taps t;
 	struct mr_scale s;
@@ -131,6 +130,7 @@ static double once(struct job *j, run_fn *run, bool fast)
 
 static void measure(struct job *j, run_fn *run, int rounds)
 {
+	static const char *const filters[] = { "bilinear", "bicubic", "area" };
 	double plain = 1e9, fast = 1e9;
 
 	for (int i = 0; i < rounds; i++) {
@@ -139,11 +139,15 @@ static void measure(struct job *j, run_fn *run, int rounds)
 		plain = p < plain ? p : plain;
 		fast = f < fast ? f : fast;
 	}
-	printf("{\"kernel\": \"%s\", \"in\": %d, \"out\": %d, \"taps\": %d, "
-	       "\"channels\": %d, \"mirror\": %s, \"plain_ns\": %.3f, "
-	       "\"fast_ns\": %.3f}\n",
-	       j->name, j->s.in, WIDTH, j->t.taps, j->channels,
-	       j->mirror ? "true" : "false", plain, fast);
+	printf("{\"kernel\": \"%s\", ", j->name);
+	if (j->t.taps)
+		printf("\"filter\": \"%s\", \"in\": %d, \"out\": %d, "
+		       "\"taps\": %d, ",
+		       filters[j->s.filter], j->s.in, WIDTH, j->t.taps);
+	else
+		printf("\"mirror\": %s, ", j->mirror ? "true" : "false");
+	printf("\"channels\": %d, \"plain_ns\": %.3f, \"fast_ns\": %.3f}\n",
+	       j->channels, plain, fast);
 	fflush(stdout);
 }
 
@@ -165,7 +169,6 @@ static void measure_layouts(int rounds)
 	for (int mirror = 0; mirror < 2; mirror++) {
 		struct job j = { .channels = 4, .mirror = mirror };
 
-		j.s.in = WIDTH;
 		j.name = "affine";
 		measure(&j, run_affine, rounds);
 		j.channels = 3;

@@ -14,6 +14,7 @@ struct mr_arena {
 	struct mr_arena_block *first, *at; /* at: the one being filled */
 	size_t used;			   /* bytes of *at in use */
 	size_t total, max;		   /* bytes in all blocks */
+	size_t whole; /* bytes of the first block, the next time */
 };
 
 /* max: bytes it may take from the system in all. No memory is taken yet. */

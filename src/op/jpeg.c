@@ -9,6 +9,7 @@
 #include <jerror.h>
 
 #include "core/mem.h"
+#include "op/baseline.h"
 #include "op/exif.h"
 
 enum {
@@ -26,6 +27,9 @@ struct mr_jpeg {
 	char damage[JMSG_LENGTH_MAX]; /* the first warning about the data */
 	bool at_end;		      /* the bytes have run out */
 	struct mr_jpeg_options opt;
+	struct mr_baseline *baseline; /* NULL: all by libjpeg */
+	bool ours;		      /* this one is not by libjpeg */
+	unsigned by;		      /* which it makes smaller */
 	const uint8_t *bytes;
 	size_t n;
 	struct mr_rect want;
@@ -123,6 +127,11 @@ int mr_jpeg_new(struct mr_jpeg **out, struct mr_err *err)
 	jpeg_create_decompress(&j->c);
 	j->progress.progress_monitor = on_progress;
 	j->c.progress = &j->progress;
+	/* MILLRACE_LIBJPEG: to compare with. */
+	if (!getenv("MILLRACE_LIBJPEG") && mr_baseline_new(&j->baseline, err)) {
+		mr_jpeg_free(j);
+		return err->code;
+	}
 	*out = j;
 	return 0;
 }
@@ -132,6 +141,7 @@ void mr_jpeg_free(struct mr_jpeg *j)
 	if (!j)
 		return;
 	jpeg_destroy_decompress(&j->c);
+	mr_baseline_free(j->baseline);
 	free(j->strip);
 	free(j);
 }
@@ -225,7 +235,8 @@ int mr_jpeg_start(struct mr_jpeg *j, const uint8_t *bytes, size_t n,
 	j->bytes = bytes;
 	j->n = n;
 	j->damage[0] = 0;
-	j->at_end = false;
+	j->at_end = j->ours = false;
+	j->by = 1;
 	if (setjmp(j->fail))
 		return err->code;
 	jpeg_mem_src(&j->c, bytes, n);
@@ -249,6 +260,7 @@ void mr_jpeg_reduce(struct mr_jpeg *j, double most, int64_t *h, int64_t *w)
 {
 	unsigned by = most >= 8 ? 8 : most >= 4 ? 4 : most >= 2 ? 2 : 1;
 
+	j->by = by;
 	j->c.scale_num = 1;
 	j->c.scale_denom = by;
 	*h = (j->c.image_height + by - 1) / by;
@@ -295,11 +307,34 @@ static int reserve_strip(struct mr_jpeg *j)
 	return 0;
 }
 
+/* Nothing but the end follows the picture. A file that has its end has, in
+ * all likelihood, the rest. */
+static bool has_end(const struct mr_jpeg *j)
+{
+	return j->n >= 2 && j->bytes[j->n - 2] == 0xff &&
+	       j->bytes[j->n - 1] == 0xd9;
+}
+
+/* By our own decoder, if it can. A file without an end may lack more, of
+ * which libjpeg tells. */
+static bool decode_ours(struct mr_jpeg *j)
+{
+	const struct jpeg_source_mgr *src = j->c.src;
+
+	return j->baseline && j->by == 1 && has_end(j) &&
+	       mr_baseline_decode(j->baseline, &j->c, &j->want,
+				  src->next_input_byte, src->bytes_in_buffer,
+				  j->opt.max_bytes);
+}
+
 int mr_jpeg_want(struct mr_jpeg *j, const struct mr_rect *r, struct mr_err *err)
 {
 	j->err = err;
 	j->want = *r;
 	j->left = r->h;
+	j->ours = decode_ours(j);
+	if (j->ours)
+		return 0;
 	if (setjmp(j->fail))
 		return err->code;
 	jpeg_start_decompress(&j->c);
@@ -338,6 +373,10 @@ int mr_jpeg_rows(struct mr_jpeg *j, struct mr_rows *out, struct mr_err *err)
 	JSAMPROW row[STRIP];
 	int n = j->left < STRIP ? (int)j->left : STRIP;
 
+	if (j->ours) {
+		mr_baseline_rows(j->baseline, out);
+		return 0;
+	}
 	j->err = err;
 	if (setjmp(j->fail))
 		return err->code;
@@ -356,14 +395,6 @@ int mr_jpeg_rows(struct mr_jpeg *j, struct mr_rows *out, struct mr_err *err)
 	return 0;
 }
 
-/* Nothing but the end follows the picture. A file that has its end has, in
- * all likelihood, the rest. */
-static bool has_end(const struct mr_jpeg *j)
-{
-	return j->n >= 2 && j->bytes[j->n - 2] == 0xff &&
-	       j->bytes[j->n - 1] == 0xd9;
-}
-
 int mr_jpeg_stop(struct mr_jpeg *j, bool whole, struct mr_err *err)
 {
 	struct jpeg_decompress_struct *c = &j->c;
@@ -375,7 +406,7 @@ int mr_jpeg_stop(struct mr_jpeg *j, bool whole, struct mr_err *err)
 		return err->code;
 	}
 	/* So that a truncated file is bad with every crop, not with some. */
-	if (whole && !has_end(j))
+	if (whole && !j->ours && !has_end(j))
 		jpeg_skip_scanlines(c, c->output_height - c->output_scanline);
 	e = whole && j->damage[0] ? damaged(j) : 0;
 	jpeg_abort_decompress(c);

@@ -768,6 +768,8 @@ void mr_loader_stats(struct mr_loader *l, struct mr_stats *st)
 	in.name[0] = "read";
 	for (int i = 1; i < in.steps; i++)
 		in.name[i] = l->pipeline->stage[i].name;
+	for (int i = 1; i < in.steps; i++)
+		in.random[i] = l->pipeline->stage[i].op->flags & MR_OP_RANDOM;
 	*st = (struct mr_stats){
 		.samples = mr_counted(&l->samples),
 		.batches = mr_counted(&l->batches),
