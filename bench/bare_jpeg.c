@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The least that a loader of photos must do: N threads decode JPEG files in
- * random order with libjpeg-turbo and its exact settings (accurate integer
- * DCT, smooth upsampling). Nothing is scaled, flipped or normalised. All
+ * The least that a loader of photos with libjpeg-turbo must do: N threads
+ * decode JPEG files in random order with its exact settings (accurate integer
+ * DCT, smooth upsampling). A loader with a decoder of its own can be faster. Nothing is scaled, flipped or normalised. All
  * files are in memory before the clock starts; a thread uses one decoder and
  * one buffer of pixels again and again: for a whole picture, or for a few rows
  * of a box, as a loader that scales them at once never has it all in memory.
