@@ -2,10 +2,11 @@
 /*
  * The least that a loader of photos with libjpeg-turbo must do: N threads
  * decode JPEG files in random order with its exact settings (accurate integer
- * DCT, smooth upsampling). A loader with a decoder of its own can be faster. Nothing is scaled, flipped or normalised. All
- * files are in memory before the clock starts; a thread uses one decoder and
- * one buffer of pixels again and again: for a whole picture, or for a few rows
- * of a box, as a loader that scales them at once never has it all in memory.
+ * DCT, smooth upsampling). A loader with a decoder of its own can be faster.
+ * Nothing is scaled, flipped or normalised. All files are in memory before the
+ * clock starts; a thread uses one decoder and one buffer of pixels again and
+ * again: for a whole picture, or for a few rows of a box, as a loader that
+ * scales them at once never has it all in memory.
  *
  *   whole   the whole picture
  *   region  only a box that RandomResizedCrop's rule draws (8 to 100 % of the

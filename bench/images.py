@@ -176,8 +176,9 @@ class Group:
             undecide(self.report)
 
     def cpu(self, name, above, below):
-        """How much CPU time a photo takes of one, in terms of another:
-        others on the machine hardly change that."""
+        """How much CPU time a photo takes of one, in terms of another.
+        Waiting is not in it, but others on the machine change it too (shared
+        caches and cores), and threads that spin while they wait."""
         self.report.ratio(f"{self.title}: CPU time per photo, {name}",
                           paired(self.values.get(f"cpu {above}", {}),
                                  self.values.get(f"cpu {below}", {})))

@@ -196,7 +196,8 @@ def svg(top):
     out += [f'<text class="small" x="0" y="{bottom + 14}">'
             f"{escape(machine(top))}</text>",
             f'<text class="small" x="0" y="{bottom + 32}">dashed: only '
-            "decoding, not a loader; medians; bench/run images</text>", "</svg>"]
+            "decoding, not a loader; medians; bench/run images</text>",
+            "</svg>"]
     return "\n".join(out) + "\n"
 
 
