@@ -35,7 +35,9 @@ def output(cmd, timeout=300, **kw):
         raise Failed(f"no end after {timeout} s: {cmd[0]}") from None
     if p.returncode:
         said = (p.stderr.strip() or p.stdout.strip() or "no message")
-        raise Failed(f"exit {p.returncode}: {said.splitlines()[-1][:300]}")
+        lines = said.splitlines()
+        told = [x for x in lines if x.startswith("millrace: ")] or lines[-1:]
+        raise Failed(f"exit {p.returncode}: {told[0][:300]}")
     return p.stdout
 
 
