@@ -33,7 +33,9 @@ static void free_blocks(struct mr_arena *a)
 void mr_arena_reset(struct mr_arena *a)
 {
 	if (a->first && a->first->next) {
-		a->whole = a->total;
+		a->whole = a->total + a->total / 2;
+		if (a->whole > a->max)
+			a->whole = a->max;
 		free_blocks(a);
 	}
 	a->at = a->first;

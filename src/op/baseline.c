@@ -186,6 +186,20 @@ static void make_grid(const struct mr_baseline *b,
 	cover(r->y, r->h, b->height, luma->size * luma->v, &g->y0, &g->y1);
 }
 
+/* Half as much again, as there may be larger ones. */
+static bool grow(struct mr_baseline *b, size_t bytes)
+{
+	bytes = mr_round_up(bytes + bytes / 2, PAD);
+	free(b->memory);
+	b->cap = 0;
+	b->memory = aligned_alloc(PAD, bytes);
+	if (!b->memory)
+		return false;
+	memset(b->memory, 0, bytes);
+	b->cap = bytes;
+	return true;
+}
+
 /* Planes for the needed MCUs, lines for upsampled colours, a strip. */
 static bool reserve(struct mr_baseline *b, const struct grid *g, size_t scan,
 		    size_t max)
@@ -212,15 +226,8 @@ static bool reserve(struct mr_baseline *b, const struct grid *g, size_t scan,
 	bytes += 2 * line + STRIP * b->strip_stride + scan + 2 * PAD;
 	if (bytes > max)
 		return false;
-	if (bytes > b->cap) {
-		free(b->memory);
-		b->cap = 0;
-		b->memory = aligned_alloc(PAD, mr_round_up(bytes, PAD));
-		if (!b->memory)
-			return false;
-		memset(b->memory, 0, bytes);
-		b->cap = bytes;
-	}
+	if (bytes > b->cap && !grow(b, bytes))
+		return false;
 	for (int i = 0; i < b->components; i++)
 		b->comp[i].plane = b->memory + offset[i] + PAD;
 	b->strip = b->memory + bytes - STRIP * b->strip_stride - PAD;

@@ -381,9 +381,9 @@ static void test_arena_reset_reuses_its_memory(void **state)
 	mr_arena_take(&a, 100);
 	mr_arena_take(&a, 200000);
 	mr_arena_take(&a, 100);
-	total = a.total;
 	mr_arena_reset(&a); /* several blocks become one */
 	first = mr_arena_take(&a, 100);
+	total = a.total;
 	for (int i = 0; i < 100; i++) {
 		mr_arena_reset(&a);
 		assert_ptr_equal(mr_arena_take(&a, 100), first);
