@@ -356,6 +356,21 @@ int mr_jpeg_rows(struct mr_jpeg *j, struct mr_rows *out, struct mr_err *err)
 	return 0;
 }
 
+/* Decodes the rest. The last line is read, as libjpeg does nothing at all
+ * when it is told to skip all that is left. */
+static void run_through(struct mr_jpeg *j)
+{
+	struct jpeg_decompress_struct *c = &j->c;
+	JDIMENSION left = c->output_height - c->output_scanline;
+	JSAMPROW row = j->strip;
+
+	if (!left)
+		return;
+	if (left > 1)
+		jpeg_skip_scanlines(c, left - 1);
+	jpeg_read_scanlines(c, &row, 1);
+}
+
 /* Nothing but the end follows the picture. A file that has its end has, in
  * all likelihood, the rest. */
 static bool has_end(const struct mr_jpeg *j)
@@ -376,7 +391,7 @@ int mr_jpeg_stop(struct mr_jpeg *j, bool whole, struct mr_err *err)
 	}
 	/* So that a truncated file is bad with every crop, not with some. */
 	if (whole && !has_end(j))
-		jpeg_skip_scanlines(c, c->output_height - c->output_scanline);
+		run_through(j);
 	e = whole && j->damage[0] ? damaged(j) : 0;
 	jpeg_abort_decompress(c);
 	return e;
