@@ -19,7 +19,7 @@ void mr_arena_init(struct mr_arena *a, size_t max)
 void mr_arena_reset(struct mr_arena *a)
 {
 	a->at = a->first;
-	a->used = 0;
+	a->used = a->taken = 0;
 }
 
 void mr_arena_fini(struct mr_arena *a)
@@ -33,19 +33,22 @@ void mr_arena_fini(struct mr_arena *a)
 	mr_arena_init(a, a->max);
 }
 
-/* The next block with room for n bytes, new where there is none. */
+/* The next block with room for n bytes, new where there is none. Those that
+ * are too small were another round's. */
 static struct mr_arena_block *block_for(struct mr_arena *a, size_t n)
 {
 	struct mr_arena_block **link = a->at ? &a->at->next : &a->first;
 	struct mr_arena_block *b;
 	size_t size = n > BLOCK ? mr_round_up(n, MR_ALIGN) : BLOCK;
 
-	while (*link && (*link)->size < n)
-		link = &(*link)->next;
+	while (*link && (*link)->size < n) {
+		b = *link;
+		*link = b->next;
+		a->total -= b->size;
+		free(b);
+	}
 	if (*link)
 		return *link;
-	if (size > a->max || a->total > a->max - size)
-		return NULL;
 	b = aligned_alloc(MR_ALIGN, sizeof(*b) + size);
 	if (!b)
 		return NULL;
@@ -61,7 +64,9 @@ void *mr_arena_take(struct mr_arena *a, size_t bytes)
 	size_t n = mr_round_up(bytes ? bytes : 1, MR_ALIGN);
 	void *p;
 
-	if (n < bytes)
+	/* Not by the blocks there are: what other rounds needed must not make
+	 * a difference. */
+	if (n < bytes || n > a->max - a->taken)
 		return NULL;
 	if (!a->at || a->at->size - a->used < n) {
 		struct mr_arena_block *b = block_for(a, n);
@@ -73,6 +78,7 @@ void *mr_arena_take(struct mr_arena *a, size_t bytes)
 	}
 	p = a->at->data + a->used;
 	a->used += n;
+	a->taken += n;
 	return p;
 }
 
