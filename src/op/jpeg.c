@@ -257,6 +257,22 @@ void mr_jpeg_reduce(struct mr_jpeg *j, double most, int64_t *h, int64_t *w)
 
 /* ---- pixels ---- */
 
+/*
+ * A progressive file that stops before its coefficients are exact is made
+ * smooth by libjpeg, which looks two blocks away, but not beyond the columns
+ * that it is asked for.
+ */
+static bool is_smoothed(const struct jpeg_decompress_struct *c)
+{
+	if (!c->coef_bits)
+		return false;
+	for (int i = 0; i < c->num_components; i++)
+		for (int k = 0; k < DCTSIZE2; k++)
+			if (c->coef_bits[i][k])
+				return true;
+	return false;
+}
+
 /* Only these columns; upsampling needs some more. */
 static void crop_columns(struct mr_jpeg *j)
 {
@@ -268,7 +284,7 @@ static void crop_columns(struct mr_jpeg *j)
 	to = to > c->output_width ? c->output_width : to;
 	x = (JDIMENSION)from;
 	width = (JDIMENSION)(to - from);
-	if (width < c->output_width)
+	if (width < c->output_width && !is_smoothed(c))
 		jpeg_crop_scanline(c, &x, &width);
 	else
 		x = 0;
