@@ -115,14 +115,7 @@ int mr_jpeg_new(struct mr_jpeg **out, struct mr_err *err)
 	j->c.err = jpeg_std_error(&j->errors);
 	j->errors.error_exit = on_error;
 	j->errors.emit_message = on_message;
-	j->err = err;
-	if (setjmp(j->fail)) {
-		mr_jpeg_free(j);
-		return err->code;
-	}
-	jpeg_create_decompress(&j->c);
 	j->progress.progress_monitor = on_progress;
-	j->c.progress = &j->progress;
 	*out = j;
 	return 0;
 }
@@ -228,6 +221,10 @@ int mr_jpeg_start(struct mr_jpeg *j, const uint8_t *bytes, size_t n,
 	j->at_end = false;
 	if (setjmp(j->fail))
 		return err->code;
+	/* A new one: the old one would lend its tables to a file that lacks
+	 * some, whose pixels would then depend on the file before. */
+	jpeg_create_decompress(&j->c);
+	j->c.progress = &j->progress;
 	jpeg_mem_src(&j->c, bytes, n);
 	jpeg_read_header(&j->c, TRUE);
 	e = check_size(j);
@@ -402,13 +399,13 @@ int mr_jpeg_stop(struct mr_jpeg *j, bool whole, struct mr_err *err)
 
 	j->err = err;
 	if (setjmp(j->fail)) {
-		jpeg_abort_decompress(c);
+		jpeg_destroy_decompress(c);
 		return err->code;
 	}
 	/* So that a truncated file is bad with every crop, not with some. */
 	if (whole && !has_end(j))
 		run_through(j);
 	e = whole && j->damage[0] ? damaged(j) : 0;
-	jpeg_abort_decompress(c);
+	jpeg_destroy_decompress(c);
 	return e;
 }
