@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Any bytes as a picture, through image steps that are joined, and then
+ * through each of them alone, which must give the same.
+ *
+ * The first byte chooses the pipeline, the second seeds its random numbers;
+ * the rest is the file.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/mem.h"
+#include "pipe/join.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define MUST(ok)                                                \
+	do {                                                    \
+		if (!(ok)) {                                    \
+			fprintf(stderr, "not true: %s\n", #ok); \
+			abort();                                \
+		}                                               \
+	} while (0)
+
+#define D  "decode_image max_pixels=300000 "
+#define DF D "fast=yes "
+#define DL D "lenient=yes "
+
+static const struct {
+	const char *steps;
+	bool alone; /* gives the same when each step runs alone */
+} jobs[] = {
+	{ D, true },
+	{ D "exif=no | random_crop 9 padding=5 | flip", true },
+	{ D "| random_resized_crop 32 | flip", true },
+	{ D "| resize 20 filter=bicubic | center_crop 24", true },
+	{ D "| center_crop 7x50", true },
+	{ D "| random_crop 1 padding=40 | flip p=1", true },
+	{ D "| flip | resize 13x17 filter=area | random_crop 8", true },
+	{ D "| random_resized_crop 16 filter=bicubic antialias=no", true },
+	{ DL, true },
+	{ DL "| random_crop 5 padding=2", true },
+	{ DL "| random_resized_crop 32 filter=area", true },
+	{ DF, true },
+	{ DF "lenient=yes | random_crop 11 padding=10", true },
+	{ DF "exif=no | random_resized_crop 8", false },
+	{ DF "| resize 10 | flip", false },
+	{ D "| random_resized_crop 32 | flip | normalize imagenet", false },
+	{ D "| random_crop 9 padding=5 | flip | to_chw", false },
+};
+
+enum {
+	JOBS = MR_COUNT(jobs),
+	SAMPLE_MAX = 16 << 20, /* bytes */
+};
+
+/* A worker as a loader would make it, for each job. */
+static struct {
+	struct mr_loader l;
+	struct mr_worker w;
+	struct mr_batch b;
+} rig[JOBS];
+
+static void prepare(int i)
+{
+	struct mr_loader *l = &rig[i].l;
+	struct mr_worker *w = &rig[i].w;
+	struct mr_err err = { 0 };
+	char text[300];
+
+	if (l->pipeline)
+		return;
+	snprintf(text, sizeof(text), "synthetic 4 | %s", jobs[i].steps);
+	if (mr_pipeline_parse(&l->pipeline, text, NULL, &err) ||
+	    mr_plan_make(&l->plan, l->pipeline, 1, &err)) {
+		fprintf(stderr, "%s\n", err.text);
+		abort();
+	}
+	l->sample_max = SAMPLE_MAX;
+	mr_budget_init(&l->budget, 4 * SAMPLE_MAX, false);
+	mr_pool_init(&l->pool, &l->budget, 4);
+	w->l = l;
+	w->stats = calloc(1, sizeof(*w->stats));
+	mr_arena_init(&w->scratch, SAMPLE_MAX);
+	for (int k = 0; k < l->plan.steps; k++) {
+		const struct mr_step *st = &l->plan.step[k];
+
+		l->plan.step[k].out_field = -1; /* not into a batch */
+		if (st->op->local)
+			w->local[st->stage] = calloc(1, st->op->local);
+	}
+	MUST(l->plan.step[0].joined >= 1);
+}
+
+/* Takes t through the steps, n at a time. */
+static int run(int i, const struct mr_row *r, int n, struct mr_tensor *t)
+{
+	struct mr_worker *w = &rig[i].w;
+	struct mr_plan *p = &rig[i].l.plan;
+	int e = 0;
+
+	w->err = (struct mr_err){ 0 };
+	for (int k = 0; !e && k < p->steps; k += p->step[k].joined) {
+		p->step[k].joined = mr_join_count(
+			&p->step[k], n < p->steps - k ? n : p->steps - k);
+		MUST(p->step[k].joined);
+		e = mr_join_run(w, r, &p->step[k], t);
+	}
+	MUST(e <= 0 && (!e || (w->err.code == e && w->err.text[0])));
+	return e;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct mr_tensor file, once, steps;
+	struct mr_row r = { 0 };
+	uint8_t *copy;
+	int i, e, f;
+
+	if (size < 2)
+		return 0;
+	i = data[0] % JOBS;
+	prepare(i);
+	r.b = &rig[i].b;
+	r.index = data[1];
+	file = (struct mr_tensor){ .dtype = MR_U8,
+				   .ndim = 1,
+				   .shape = { (int64_t)size - 2 },
+				   .data = (void *)(uintptr_t)(data + 2) };
+	once = steps = file;
+	e = run(i, &r, MR_MAX_STEPS, &once);
+	if (!jobs[i].alone || (e && e != MR_EDATA))
+		return 0;
+	copy = e ? NULL : malloc(mr_tensor_bytes(&once));
+	if (copy)
+		memcpy(copy, once.data, mr_tensor_bytes(&once));
+	/* What lies beside a crop may be bad, what lies in it not. */
+	f = run(i, &r, 1, &steps);
+	MUST(f || !e);
+	if (!f) {
+		MUST(mr_tensor_bytes(&steps) == mr_tensor_bytes(&once));
+		MUST(!memcmp(steps.shape, once.shape, sizeof(once.shape)));
+		MUST(!memcmp(steps.data, copy, mr_tensor_bytes(&once)));
+	}
+	free(copy);
+	return 0;
+}
