@@ -213,6 +213,11 @@ int mr_png_stop(struct mr_png *p, bool whole, struct mr_err *err)
 	if (whole && !p->whole && !has_end(p))
 		while (!e && p->row < (int64_t)p->head.height)
 			e = decode_row(p, p->strip, err);
+	/* The checksum of the pixels comes after them. */
+	if (whole && !e && (p->whole || p->row == (int64_t)p->head.height)) {
+		e = spng_decode_chunks(p->c);
+		e = e ? failed(p, e, err) : 0;
+	}
 	end(p);
 	return e;
 }
