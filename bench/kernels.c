@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How long the image kernels take, in plain C and as this CPU runs them: a
- * line of JSON per kernel and size, in ns per pixel that is written. The two
- * are taken in turns; the fastest of many rounds counts.
+ * line of JSON per kernel and size, in ns per pixel that is written (inverse
+ * DCT: per block of 64). The two are taken in turns; the fastest of many
+ * rounds counts.
  *
  * usage: kernels [ROUNDS]
  */
@@ -12,6 +13,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "kernel/jpeg.h"
 #include "kernel/pixels.h"
 #include "kernel/resample.h"
 
@@ -30,8 +32,7 @@ static const float bias[] = { -2.1f, -2.0f, -1.8f };
 
 struct job {
 	const char *name;
-	int in, channels;
-	enum mr_filter filter;
+	int channels;
 	bool mirror;
 	struct mr_taps t;
 	struct mr_scale s;
@@ -116,6 +117,75 @@ static size_t run_affine(struct job *j, bool fast)
 	return AREA;
 }
 
+/* Of blocks that are mostly zeros, as most are. */
+static size_t run_idct(struct job *j, bool fast)
+{
+	static _Alignas(32) int16_t coef[WIDTH / 8][64];
+	static _Alignas(32) uint16_t quant[64];
+
+	(void)j;
+	if (!quant[0])
+		for (size_t i = 0; i < WIDTH / 8 * 12; i++) {
+			quant[i % 64] = 7;
+			coef[i / 12][in[i] % 64] = (int16_t)(in[i] % 9 - 4);
+		}
+	for (size_t i = 0; i < AREA / 64; i++)
+		(fast ? mr_jpeg_idct : mr_jpeg_idct_plain)(
+			coef[i % (WIDTH / 8)], quant,
+			out + i / (WIDTH / 8) * WIDTH * 8 + i % (WIDTH / 8) * 8,
+			WIDTH);
+	return AREA / 64;
+}
+
+static size_t run_idct_dc(struct job *j, bool fast)
+{
+	(void)j;
+	for (size_t i = 0; i < AREA / 64; i++)
+		(fast ? mr_jpeg_idct_dc : mr_jpeg_idct_dc_plain)(
+			(int)i,
+			out + i / (WIDTH / 8) * WIDTH * 8 + i % (WIDTH / 8) * 8,
+			WIDTH);
+	return AREA / 64;
+}
+
+static size_t run_h2v1(struct job *j, bool fast)
+{
+	(void)j;
+	for (size_t i = 0; i < WIDTH; i++)
+		(fast ? mr_jpeg_h2v1 : mr_jpeg_h2v1_plain)(
+			in + 1 + i * WIDTH, WIDTH / 2, out + i * WIDTH);
+	return AREA;
+}
+
+static size_t run_h2v2(struct job *j, bool fast)
+{
+	(void)j;
+	for (size_t i = 0; i < WIDTH; i++)
+		(fast ? mr_jpeg_h2v2 : mr_jpeg_h2v2_plain)(
+			in + 1 + i * WIDTH, in + 1 + (i + 1) * WIDTH, WIDTH / 2,
+			out + i * WIDTH);
+	return AREA;
+}
+
+static size_t run_ycc(struct job *j, bool fast)
+{
+	(void)j;
+	for (size_t i = 0; i < WIDTH; i++)
+		(fast ? mr_jpeg_ycc : mr_jpeg_ycc_plain)(
+			in + i * WIDTH, in + AREA + i * WIDTH,
+			in + 2 * AREA + i * WIDTH, WIDTH, out + i * WIDTH * 4);
+	return AREA;
+}
+
+static size_t run_grey(struct job *j, bool fast)
+{
+	(void)j;
+	for (size_t i = 0; i < WIDTH; i++)
+		(fast ? mr_jpeg_grey : mr_jpeg_grey_plain)(
+			in + i * WIDTH, WIDTH, out + i * WIDTH * 4);
+	return AREA;
+}
+
 /* ns per pixel of some runs of about a fifth of a millisecond. */
 static double once(struct job *j, run_fn *run, bool fast)
 {
@@ -131,6 +201,7 @@ static double once(struct job *j, run_fn *run, bool fast)
 
 static void measure(struct job *j, run_fn *run, int rounds)
 {
+	static const char *const filters[] = { "bilinear", "bicubic", "area" };
 	double plain = 1e9, fast = 1e9;
 
 	for (int i = 0; i < rounds; i++) {
@@ -139,11 +210,15 @@ static void measure(struct job *j, run_fn *run, int rounds)
 		plain = p < plain ? p : plain;
 		fast = f < fast ? f : fast;
 	}
-	printf("{\"kernel\": \"%s\", \"in\": %d, \"out\": %d, \"taps\": %d, "
-	       "\"channels\": %d, \"mirror\": %s, \"plain_ns\": %.3f, "
-	       "\"fast_ns\": %.3f}\n",
-	       j->name, j->s.in, WIDTH, j->t.taps, j->channels,
-	       j->mirror ? "true" : "false", plain, fast);
+	printf("{\"kernel\": \"%s\", ", j->name);
+	if (j->t.taps)
+		printf("\"filter\": \"%s\", \"in\": %d, \"out\": %d, "
+		       "\"taps\": %d, ",
+		       filters[j->s.filter], j->s.in, WIDTH, j->t.taps);
+	else
+		printf("\"mirror\": %s, ", j->mirror ? "true" : "false");
+	printf("\"channels\": %d, \"plain_ns\": %.3f, \"fast_ns\": %.3f}\n",
+	       j->channels, plain, fast);
 	fflush(stdout);
 }
 
@@ -165,7 +240,6 @@ static void measure_layouts(int rounds)
 	for (int mirror = 0; mirror < 2; mirror++) {
 		struct job j = { .channels = 4, .mirror = mirror };
 
-		j.s.in = WIDTH;
 		j.name = "affine";
 		measure(&j, run_affine, rounds);
 		j.channels = 3;
@@ -177,6 +251,27 @@ static void measure_layouts(int rounds)
 		j.name = "expand";
 		if (!mirror)
 			measure(&j, run_expand, rounds);
+	}
+}
+
+static void measure_jpeg(int rounds)
+{
+	static const struct {
+		const char *name;
+		run_fn *run;
+		int channels;
+	} kernels[] = { { "jpeg_idct", run_idct, 1 },
+			{ "jpeg_idct_dc", run_idct_dc, 1 },
+			{ "jpeg_h2v1", run_h2v1, 1 },
+			{ "jpeg_h2v2", run_h2v2, 1 },
+			{ "jpeg_ycc", run_ycc, 3 },
+			{ "jpeg_grey", run_grey, 1 } };
+
+	for (size_t i = 0; i < sizeof(kernels) / sizeof(*kernels); i++) {
+		struct job j = { .name = kernels[i].name,
+				 .channels = kernels[i].channels };
+
+		measure(&j, kernels[i].run, rounds);
 	}
 }
 
@@ -206,6 +301,7 @@ int main(int argc, char **argv)
 	measure_scaling("rows", run_rows, 375, 3, MR_FILTER_BILINEAR, rounds);
 	measure_scaling("rows", run_rows, 375, 1, MR_FILTER_BILINEAR, rounds);
 	measure_layouts(rounds);
+	measure_jpeg(rounds);
 	free(in);
 	free(out);
 	free(batch);

@@ -16,13 +16,7 @@ void mr_arena_init(struct mr_arena *a, size_t max)
 	*a = (struct mr_arena){ .max = max };
 }
 
-void mr_arena_reset(struct mr_arena *a)
-{
-	a->at = a->first;
-	a->used = a->taken = 0;
-}
-
-void mr_arena_fini(struct mr_arena *a)
+static void free_blocks(struct mr_arena *a)
 {
 	while (a->first) {
 		struct mr_arena_block *b = a->first;
@@ -30,23 +24,38 @@ void mr_arena_fini(struct mr_arena *a)
 		a->first = b->next;
 		free(b);
 	}
+	a->at = NULL;
+	a->total = 0;
+}
+
+/* What took several blocks gets one the next time, so that rounds of about
+ * the same need soon take the same memory again and again. */
+void mr_arena_reset(struct mr_arena *a)
+{
+	if (a->first && a->first->next) {
+		a->whole = a->taken;
+		free_blocks(a);
+	}
+	a->at = a->first;
+	a->used = a->taken = 0;
+}
+
+void mr_arena_fini(struct mr_arena *a)
+{
+	free_blocks(a);
 	mr_arena_init(a, a->max);
 }
 
-/* The next block with room for n bytes, new where there is none. Those that
- * are too small were another round's. */
+/* The next block with room for n bytes, new where there is none. */
 static struct mr_arena_block *block_for(struct mr_arena *a, size_t n)
 {
 	struct mr_arena_block **link = a->at ? &a->at->next : &a->first;
 	struct mr_arena_block *b;
-	size_t size = n > BLOCK ? mr_round_up(n, MR_ALIGN) : BLOCK;
+	size_t least = a->first ? BLOCK : a->whole > BLOCK ? a->whole : BLOCK;
+	size_t size = n > least ? mr_round_up(n, MR_ALIGN) : least;
 
-	while (*link && (*link)->size < n) {
-		b = *link;
-		*link = b->next;
-		a->total -= b->size;
-		free(b);
-	}
+	while (*link && (*link)->size < n)
+		link = &(*link)->next;
 	if (*link)
 		return *link;
 	b = aligned_alloc(MR_ALIGN, sizeof(*b) + size);

@@ -15,10 +15,11 @@ struct mr_arena {
 	size_t used;			   /* bytes of *at in use */
 	size_t total;			   /* bytes of all blocks */
 	size_t taken, max;		   /* since it was last empty */
+	size_t whole; /* bytes of the first block, the next time */
 };
 
-/* max: bytes that may be taken until it is reset. The blocks they lie in may
- * be larger: twice that, and what one round left behind. */
+/* max: bytes that may be taken until it is reset; the blocks they lie in may
+ * be up to twice as large. */
 void mr_arena_init(struct mr_arena *a, size_t max);
 /* Forget all that was taken; the memory stays for the next round. */
 void mr_arena_reset(struct mr_arena *a);

@@ -6,6 +6,7 @@
 #ifndef MR_KERNEL_AVX2_H
 #define MR_KERNEL_AVX2_H
 
+#include "kernel/jpeg.h"
 #include "kernel/pixels.h"
 #include "kernel/resample.h"
 
@@ -15,7 +16,7 @@
 #define MR_AVX2	       __attribute__((target("avx2")))
 #define MR_AVX2_INLINE MR_AVX2 __attribute__((always_inline)) inline
 
-/* channels: 3 or 4; t->count >= 4. */
+/* channels: 1, 3 or 4; t->count >= 4. */
 void mr_resample_rows_avx2(const struct mr_taps *t, int channels, int rows,
 			   const uint8_t *src, size_t src_stride, uint8_t *dst,
 			   size_t dst_stride);
@@ -33,6 +34,16 @@ void mr_pixels_affine_avx2(const uint8_t *src, int stride, size_t n,
 /* n >= 32. */
 void mr_pixels_planes_avx2(const uint8_t *x4, size_t n, bool mirror,
 			   uint8_t *dst, size_t plane);
+
+/* A block of DC alone has none: eight stores are eight stores. */
+void mr_jpeg_idct_avx2(const int16_t coef[64], const uint16_t quant[64],
+		       uint8_t *dst, size_t stride);
+void mr_jpeg_h2v1_avx2(const uint8_t *c, size_t n, uint8_t *out);
+void mr_jpeg_h2v2_avx2(const uint8_t *near, const uint8_t *far, size_t n,
+		       uint8_t *out);
+void mr_jpeg_ycc_avx2(const uint8_t *y, const uint8_t *cb, const uint8_t *cr,
+		      size_t n, uint8_t *x4);
+void mr_jpeg_grey_avx2(const uint8_t *y, size_t n, uint8_t *x4);
 
 #endif
 

@@ -16,7 +16,10 @@ static int look(void)
 	if (simd && !strcmp(simd, "none"))
 		return NO;
 	__builtin_cpu_init();
-	return __builtin_cpu_supports("avx2") ? YES : NO;
+	return __builtin_cpu_supports("avx2") &&
+			       __builtin_cpu_supports("bmi2") ?
+		       YES :
+		       NO;
 }
 
 bool mr_cpu_avx2(void)

@@ -5,8 +5,9 @@
 
 #include <stdbool.h>
 
-/* Cheap enough to ask at each call; any thread. Environment MILLRACE_SIMD=none
- * says no, so that the plain twins can be tested and measured anywhere. */
+/* AVX2 and BMI2, which come together. Cheap enough to ask at each call; any
+ * thread. Environment MILLRACE_SIMD=none says no, so that the plain twins can
+ * be tested and measured anywhere. */
 bool mr_cpu_avx2(void);
 
 #endif

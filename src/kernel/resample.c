@@ -92,7 +92,7 @@ void mr_resample_rows(const struct mr_taps *t, int channels, int rows,
 		      size_t dst_stride)
 {
 #if defined(__x86_64__)
-	if (channels >= 3 && t->count >= 4 && mr_cpu_avx2()) {
+	if (channels != 2 && t->count >= 4 && mr_cpu_avx2()) {
 		mr_resample_rows_avx2(t, channels, rows, src, src_stride, dst,
 				      dst_stride);
 		return;

@@ -34,7 +34,7 @@ static MR_AVX2_INLINE __m256i bytes_of(__m256i a, __m256i b, __m256i c,
 				   _mm256_packs_epi32(shifted(c), shifted(d)));
 }
 
-/* ---- along rows ---- */
+/* ---- along rows of three or four channels ---- */
 
 /*
  * Four outputs of four rows at a time; the weights are loaded once for the
@@ -156,9 +156,75 @@ static MR_AVX2_INLINE void colour_rows(const struct mr_taps *t, int channels,
 		four_rows(t, channels, t->taps, r);
 }
 
+/* ---- along rows of one channel ---- */
+
+/* Four bytes of each of four rows. */
+static MR_AVX2_INLINE __m128i load_grey(const struct rows *r, ptrdiff_t at)
+{
+	int32_t x[4];
+
+	for (int k = 0; k < 4; k++)
+		memcpy(&x[k], r->src[k] + at, sizeof(x[k]));
+	return _mm_setr_epi32(x[0], x[1], x[2], x[3]);
+}
+
+/* Output i of the four rows, as if they were the channels of one. */
+static MR_AVX2_INLINE __m128i grey_sums(const struct mr_taps *t,
+					const struct rows *r, int i)
+{
+	const __m128i first = _mm_setr_epi8(0, -1, 1, -1, 4, -1, 5, -1, 8, -1,
+					    9, -1, 12, -1, 13, -1);
+	const __m128i second = _mm_setr_epi8(2, -1, 3, -1, 6, -1, 7, -1, 10, -1,
+					     11, -1, 14, -1, 15, -1);
+	const int16_t *w = t->weight + (ptrdiff_t)i * t->taps;
+	ptrdiff_t at = t->from[i] - t->lo;
+	__m128i sum = _mm_set1_epi32(HALF);
+
+	for (int k = 0; k < t->taps; k += 4) {
+		__m128i px = load_grey(r, at + k);
+		__m128i w01 = _mm256_castsi256_si128(pair_of(w + k));
+		__m128i w23 = _mm256_castsi256_si128(pair_of(w + k + 2));
+		__m128i a = _mm_madd_epi16(_mm_shuffle_epi8(px, first), w01);
+		__m128i b = _mm_madd_epi16(_mm_shuffle_epi8(px, second), w23);
+
+		sum = _mm_add_epi32(sum, _mm_add_epi32(a, b));
+	}
+	return _mm_srai_epi32(sum, MR_TAP_BITS);
+}
+
+static MR_AVX2_INLINE void four_grey_outputs(const struct mr_taps *t,
+					     const struct rows *r, int i)
+{
+	const __m128i turn = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10,
+					   14, 3, 7, 11, 15);
+	__m128i a = _mm_packs_epi32(grey_sums(t, r, i), grey_sums(t, r, i + 1));
+	__m128i b =
+		_mm_packs_epi32(grey_sums(t, r, i + 2), grey_sums(t, r, i + 3));
+	uint8_t x[16];
+
+	_mm_storeu_si128((__m128i *)x,
+			 _mm_shuffle_epi8(_mm_packus_epi16(a, b), turn));
+	for (int k = 0; k < 4; k++)
+		memcpy(r->dst[k] + i, x + 4 * k, 4);
+}
+
+static MR_AVX2_INLINE void grey_rows(const struct mr_taps *t,
+				     const struct rows *r)
+{
+	int i = 0;
+
+	for (; i + 4 <= t->count; i += 4)
+		four_grey_outputs(t, r, i);
+	if (i < t->count) /* some of them again */
+		four_grey_outputs(t, r, t->count - 4);
+}
+
+/* ---- all rows ---- */
+
 /* Rows n to n + 3; when there are fewer, the last one several times. */
-static struct rows rows_at(int n, int rows, const uint8_t *src,
-			   size_t src_stride, uint8_t *dst, size_t dst_stride)
+static inline struct rows rows_at(int n, int rows, const uint8_t *src,
+				  size_t src_stride, uint8_t *dst,
+				  size_t dst_stride)
 {
 	struct rows r;
 
@@ -176,36 +242,35 @@ MR_AVX2 void mr_resample_rows_avx2(const struct mr_taps *t, int channels,
 				   size_t src_stride, uint8_t *dst,
 				   size_t dst_stride)
 {
+	const struct mr_taps own = *t; /* which no byte of dst can be */
+
 	for (int n = 0; n < rows; n += 4) {
 		struct rows r =
 			rows_at(n, rows, src, src_stride, dst, dst_stride);
 
 		if (channels == 4)
-			colour_rows(t, 4, &r);
+			colour_rows(&own, 4, &r);
+		else if (channels == 3)
+			colour_rows(&own, 3, &r);
 		else
-			colour_rows(t, 3, &r);
+			grey_rows(&own, &r);
 	}
 }
 
 /* ---- down columns ---- */
 
-/* Rows of input to one row of output; how many: an even number. */
+/* Rows of input, in pairs, to one row of output. The last pair may be one row
+ * twice, the second time with a weight of 0. */
 struct column {
 	const uint8_t *src;
-	size_t stride;
+	size_t stride, last; /* from a row to the next; within the last pair */
 	const int16_t *weight;
-	int taps;
 };
 
-/* The two rows of taps k and k + 1; of an odd number, the last counts twice,
- * once with a weight of 0. */
-static MR_AVX2_INLINE void add_pair(const struct column *c, int k, size_t at,
-				    __m256i sum[4])
+static MR_AVX2_INLINE void add_pair(const uint8_t *p, const uint8_t *q,
+				    __m256i w, __m256i sum[4])
 {
-	const uint8_t *p = c->src + (size_t)k * c->stride + at;
-	const uint8_t *q = k + 1 < c->taps ? p + c->stride : p;
 	const __m256i zero = _mm256_setzero_si256();
-	__m256i w = pair_of(c->weight + k);
 	__m256i a = _mm256_loadu_si256((const __m256i *)p);
 	__m256i b = _mm256_loadu_si256((const __m256i *)q);
 	__m256i lo = _mm256_unpacklo_epi8(a, b);
@@ -219,49 +284,57 @@ static MR_AVX2_INLINE void add_pair(const struct column *c, int k, size_t at,
 		sum[j] = _mm256_add_epi32(sum[j], _mm256_madd_epi16(x[j], w));
 }
 
-static MR_AVX2_INLINE void column_32(const struct column *c, int taps,
+static MR_AVX2_INLINE void column_32(const struct column *c, int pairs,
 				     size_t at, uint8_t *dst)
 {
 	__m256i half = _mm256_set1_epi32(HALF);
 	__m256i sum[4] = { half, half, half, half };
+	const uint8_t *p = c->src + at;
 
-	for (int k = 0; k < taps; k += 2)
-		add_pair(c, k, at, sum);
+	for (int k = 0; k < pairs; k++, p += 2 * c->stride)
+		add_pair(p, p + (k == pairs - 1 ? c->last : c->stride),
+			 pair_of(c->weight + 2 * k), sum);
 	_mm256_storeu_si256((__m256i *)(dst + at),
 			    bytes_of(sum[0], sum[1], sum[2], sum[3]));
 }
 
-static MR_AVX2_INLINE void column(const struct column *c, int taps,
+static MR_AVX2_INLINE void column(const struct column *c, int pairs,
 				  uint8_t *dst, size_t n)
 {
 	size_t at = 0;
 
 	for (; at + 32 <= n; at += 32)
-		column_32(c, taps, at, dst);
+		column_32(c, pairs, at, dst);
 	if (at < n) /* some of it again */
-		column_32(c, taps, n - 32, dst);
+		column_32(c, pairs, n - 32, dst);
 }
 
 MR_AVX2 void mr_resample_column_avx2(const struct mr_taps *t, int i,
 				     const uint8_t *src, size_t src_stride,
 				     uint8_t *dst, size_t n)
 {
-	struct column c = {
-		.src = src + (size_t)(t->from[i] - t->lo) * src_stride,
-		.stride = src_stride,
-		.weight = t->weight + (ptrdiff_t)i * t->taps,
-		.taps = t->taps,
-	};
+	struct column c = { .stride = src_stride };
+	int taps = t->taps;
 
-	/* Those past hi are among them. */
-	while (c.taps > 1 && !c.weight[c.taps - 1])
-		c.taps--;
-	if (c.taps <= 2)
+	c.src = src + (size_t)(t->from[i] - t->lo) * src_stride;
+	c.weight = t->weight + (ptrdiff_t)i * t->taps;
+	while (taps > 1 && !c.weight[taps - 1]) /* so are those past hi */
+		taps--;
+	c.last = taps % 2 ? 0 : src_stride;
+	switch ((taps + 1) / 2) { /* copies for what is usual */
+	case 1:
+		column(&c, 1, dst, n);
+		break;
+	case 2:
 		column(&c, 2, dst, n);
-	else if (c.taps == 4)
-		column(&c, 4, dst, n);
-	else
-		column(&c, c.taps, dst, n);
+		break;
+	case 3:
+		column(&c, 3, dst, n);
+		break;
+	default:
+		column(&c, (taps + 1) / 2, dst, n);
+		break;
+	}
 }
 
 #endif

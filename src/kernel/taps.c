@@ -8,7 +8,14 @@
 
 #include "kernel/resample.h"
 
-enum { MAX_SIZE = 1 << 24, MAX_TAPS = 1 << 26, ONE = 1 << MR_TAP_BITS };
+enum {
+	MAX_SIZE = 1 << 24,
+	MAX_TAPS = 1 << 26, /* in all */
+	ONE = 1 << MR_TAP_BITS,
+	LIFT = 1 << 20, /* keeps sums positive, so that a cast rounds down */
+	BLOCK = 16,
+	FEW = 16
+};
 
 /* One axis: `scale` inputs per output, a filter that reaches `support` inputs
  * to each side and is `stretch` times narrower than its formula. */
@@ -101,75 +108,129 @@ static void find_inputs(struct mr_taps *t, const struct axis *a, int first)
 	t->taps = round_up(most);
 }
 
+/* For an input that the filter reaches. Without branches: they would be hard to
+ * foresee, and keep compilers from taking several at a time. */
 static inline double weigh(enum mr_filter filter, double x)
 {
-	double d = fabs(x);
+	double d = fabs(x), near = 1 - d;
 
+	near = near > 0 ? near : 0;
 	switch (filter) {
 	case MR_FILTER_BILINEAR:
-		return d < 1 ? 1 - d : 0;
-	case MR_FILTER_BICUBIC: /* a = -0.5 */
-		if (d < 1)
-			return (1.5 * d - 2.5) * d * d + 1;
-		return d < 2 ? (((d - 5) * d + 8) * d - 4) * -0.5 : 0;
+		return near;
+	case MR_FILTER_BICUBIC: /* a = -0.5: outside, and what inside adds */
+		return (((d - 5) * d + 8) * d - 4) * -0.5 +
+		       near * near * (1 - 2 * near);
 	default:
-		return x > -0.5 && x <= 0.5;
+		return (x > -0.5 ? 1.0 : 0.0) * (x <= 0.5 ? 1.0 : 0.0);
 	}
 }
 
-/* The input `from` + k against the centre c. The area filter's borders are
- * often exactly on an input: only Pillow's own order of operations falls on
- * its side of them. */
+/* Of input x. The area filter's borders are often exactly on an input: only
+ * Pillow's own order of operations falls on its side of them. */
 static inline double weight_at(const struct axis *a, enum mr_filter filter,
-			       double c, int from, int k)
+			       double c, double x)
 {
-	return weigh(filter, (k + from - c + 0.5) * a->stretch);
+	return weigh(filter, (x - c + 0.5) * a->stretch);
 }
 
 /*
  * The sums of weights are rounded, not the weights: so they end at exactly 1,
  * and a thousand equal weights get their share each, where the rest of
- * rounding them one by one would all fall on one input.
+ * rounding them one by one would all fall on one input. No sum is 0: the
+ * input nearest to the centre always counts.
  */
-static inline void weights(const struct axis *a, enum mr_filter filter,
-			   double c, int from, int n, int16_t *w)
+static inline void long_weights(const struct axis *a, enum mr_filter filter,
+				int i, int16_t *w)
 {
-	double sum = 0, so_far = 0x1p20 + 0.5, one; /* > 0, for the cast */
-	int done = 1 << 20;
+	double c = centre(a, i), sum = 0, so_far = LIFT + 0.5, one;
+	int from = first_input(a, c), end = end_input(a, c), done = LIFT;
 
-	for (int k = 0; k < n; k++)
-		sum += weight_at(a, filter, c, from, k);
-	if (!(sum > 0)) { /* rounding has put all inputs just outside */
-		w[n / 2] = ONE;
-		return;
-	}
+	for (int x = from; x < end; x++)
+		sum += weight_at(a, filter, c, x);
 	one = ONE / sum;
-	for (int k = 0; k < n; k++) {
+	for (int x = from; x < end; x++) {
 		int now;
 
-		so_far += weight_at(a, filter, c, from, k) * one;
+		so_far += weight_at(a, filter, c, x) * one;
 		now = (int)so_far;
-		w[k] = (int16_t)(now - done);
+		*w++ = (int16_t)(now - done);
 		done = now;
 	}
+}
+
+/* The same for BLOCK outputs from i on of FEW taps at most, as loops over the
+ * outputs: those, a compiler can turn into vectors. After the last one, it
+ * comes again: past it there may be no inputs. */
+static inline void block_weights(const struct axis *a, enum mr_filter filter,
+				 int i, int last, int taps, int w[FEW][BLOCK])
+{
+	double c[BLOCK], from[BLOCK], end[BLOCK], v[FEW][BLOCK];
+	double sum[BLOCK] = { 0 }, one[BLOCK], so_far[BLOCK];
+	int done[BLOCK];
+
+	for (int j = 0; j < BLOCK; j++) {
+		c[j] = centre(a, i + j < last ? i + j : last);
+		from[j] = first_input(a, c[j]);
+		end[j] = end_input(a, c[j]);
+	}
+	for (int k = 0; k < taps; k++)
+		for (int j = 0; j < BLOCK; j++) {
+			double x = from[j] + k;
+			double y = weight_at(a, filter, c[j], x);
+
+			v[k][j] = x < end[j] ? y : 0;
+			sum[j] += v[k][j];
+		}
+	for (int j = 0; j < BLOCK; j++) {
+		one[j] = ONE / sum[j];
+		so_far[j] = LIFT + 0.5;
+		done[j] = LIFT;
+	}
+	for (int k = 0; k < taps; k++)
+		for (int j = 0; j < BLOCK; j++) {
+			int now;
+
+			so_far[j] += v[k][j] * one[j];
+			now = (int)so_far[j];
+			w[k][j] = now - done[j];
+			done[j] = now;
+		}
 }
 
 static inline void find_weights(struct mr_taps *t, const struct axis *a,
 				int first, enum mr_filter filter)
 {
-	/* so that no tap lies more than 3 inputs past hi */
+	int16_t *to = t->weight;
+	int w[FEW][BLOCK];
+
+	if (t->taps > FEW) {
+		memset(to, 0, (size_t)t->count * (size_t)t->taps * sizeof(*to));
+		for (int i = 0; i < t->count; i++, to += t->taps)
+			long_weights(a, filter, first + i, to);
+		return;
+	}
+	for (int i = 0; i < t->count; i += BLOCK) {
+		block_weights(a, filter, first + i, first + t->count - 1,
+			      t->taps, w);
+		for (int j = 0; j < BLOCK && i + j < t->count; j++)
+			for (int k = 0; k < t->taps; k++)
+				*to++ = (int16_t)w[k][j];
+	}
+}
+
+/* So that no tap lies more than 3 inputs past hi, some begin earlier. */
+static void shift_last(struct mr_taps *t)
+{
 	int last = t->hi + 3 - t->taps;
 
-	for (int i = 0; i < t->count; i++) {
-		double c = centre(a, first + i);
-		int from = t->from[i], n = end_input(a, c) - from;
+	for (int i = t->count - 1; i >= 0 && t->from[i] > last; i--) {
 		int16_t *w = t->weight + (ptrdiff_t)i * t->taps;
+		int by = t->from[i] - last;
 
-		if (from > last) {
-			t->from[i] = last;
-			w += from - last;
-		}
-		weights(a, filter, c, from, n, w);
+		memmove(w + by, w, (size_t)(t->taps - by) * sizeof(*w));
+		memset(w, 0, (size_t)by * sizeof(*w));
+		t->from[i] = last;
 	}
 }
 
@@ -182,8 +243,6 @@ void mr_taps_make(struct mr_taps *t, const struct mr_scale *s, void *mem)
 	t->from = mem;
 	t->weight = (int16_t *)((char *)mem + head);
 	find_inputs(t, &a, s->first);
-	memset(t->weight, 0,
-	       (size_t)t->count * (size_t)t->taps * sizeof(*t->weight));
 	switch (s->filter) { /* a copy of the loop for each */
 	case MR_FILTER_BILINEAR:
 		find_weights(t, &a, s->first, MR_FILTER_BILINEAR);
@@ -195,4 +254,5 @@ void mr_taps_make(struct mr_taps *t, const struct mr_scale *s, void *mem)
 		find_weights(t, &a, s->first, MR_FILTER_AREA);
 		break;
 	}
+	shift_last(t);
 }

@@ -9,6 +9,7 @@
 #include <jerror.h>
 
 #include "core/mem.h"
+#include "op/baseline.h"
 #include "op/exif.h"
 
 enum {
@@ -26,6 +27,9 @@ struct mr_jpeg {
 	char damage[JMSG_LENGTH_MAX]; /* the first warning about the data */
 	bool at_end;		      /* the bytes have run out */
 	struct mr_jpeg_options opt;
+	struct mr_baseline *baseline; /* NULL: all by libjpeg */
+	bool ours;		      /* this one is not by libjpeg */
+	unsigned by;		      /* which it makes smaller */
 	const uint8_t *bytes;
 	size_t n;
 	struct mr_rect want;
@@ -116,6 +120,11 @@ int mr_jpeg_new(struct mr_jpeg **out, struct mr_err *err)
 	j->errors.error_exit = on_error;
 	j->errors.emit_message = on_message;
 	j->progress.progress_monitor = on_progress;
+	/* MILLRACE_LIBJPEG: to compare with. */
+	if (!getenv("MILLRACE_LIBJPEG") && mr_baseline_new(&j->baseline, err)) {
+		mr_jpeg_free(j);
+		return err->code;
+	}
 	*out = j;
 	return 0;
 }
@@ -125,6 +134,7 @@ void mr_jpeg_free(struct mr_jpeg *j)
 	if (!j)
 		return;
 	jpeg_destroy_decompress(&j->c);
+	mr_baseline_free(j->baseline);
 	free(j->strip);
 	free(j);
 }
@@ -218,7 +228,8 @@ int mr_jpeg_start(struct mr_jpeg *j, const uint8_t *bytes, size_t n,
 	j->bytes = bytes;
 	j->n = n;
 	j->damage[0] = 0;
-	j->at_end = false;
+	j->at_end = j->ours = false;
+	j->by = 1;
 	if (setjmp(j->fail))
 		return err->code;
 	/* A new one: the old one would lend its tables to a file that lacks
@@ -246,6 +257,7 @@ void mr_jpeg_reduce(struct mr_jpeg *j, double most, int64_t *h, int64_t *w)
 {
 	unsigned by = most >= 8 ? 8 : most >= 4 ? 4 : most >= 2 ? 2 : 1;
 
+	j->by = by;
 	j->c.scale_num = 1;
 	j->c.scale_denom = by;
 	*h = (j->c.image_height + by - 1) / by;
@@ -308,11 +320,34 @@ static int reserve_strip(struct mr_jpeg *j)
 	return 0;
 }
 
+/* Nothing but the end follows the picture. A file that has its end has, in
+ * all likelihood, the rest. */
+static bool has_end(const struct mr_jpeg *j)
+{
+	return j->n >= 2 && j->bytes[j->n - 2] == 0xff &&
+	       j->bytes[j->n - 1] == 0xd9;
+}
+
+/* By our own decoder, if it can. A file without an end may lack more, of
+ * which libjpeg tells. */
+static bool decode_ours(struct mr_jpeg *j)
+{
+	const struct jpeg_source_mgr *src = j->c.src;
+
+	return j->baseline && j->by == 1 && has_end(j) &&
+	       mr_baseline_decode(j->baseline, &j->c, &j->want,
+				  src->next_input_byte, src->bytes_in_buffer,
+				  j->opt.max_bytes);
+}
+
 int mr_jpeg_want(struct mr_jpeg *j, const struct mr_rect *r, struct mr_err *err)
 {
 	j->err = err;
 	j->want = *r;
 	j->left = r->h;
+	j->ours = decode_ours(j);
+	if (j->ours)
+		return 0;
 	if (setjmp(j->fail))
 		return err->code;
 	jpeg_start_decompress(&j->c);
@@ -351,6 +386,10 @@ int mr_jpeg_rows(struct mr_jpeg *j, struct mr_rows *out, struct mr_err *err)
 	JSAMPROW row[STRIP];
 	int n = j->left < STRIP ? (int)j->left : STRIP;
 
+	if (j->ours) {
+		mr_baseline_rows(j->baseline, out);
+		return 0;
+	}
 	j->err = err;
 	if (setjmp(j->fail))
 		return err->code;
@@ -384,14 +423,6 @@ static void run_through(struct mr_jpeg *j)
 	jpeg_read_scanlines(c, &row, 1);
 }
 
-/* Nothing but the end follows the picture. A file that has its end has, in
- * all likelihood, the rest. */
-static bool has_end(const struct mr_jpeg *j)
-{
-	return j->n >= 2 && j->bytes[j->n - 2] == 0xff &&
-	       j->bytes[j->n - 1] == 0xd9;
-}
-
 int mr_jpeg_stop(struct mr_jpeg *j, bool whole, struct mr_err *err)
 {
 	struct jpeg_decompress_struct *c = &j->c;
@@ -403,7 +434,7 @@ int mr_jpeg_stop(struct mr_jpeg *j, bool whole, struct mr_err *err)
 		return err->code;
 	}
 	/* So that a truncated file is bad with every crop, not with some. */
-	if (whole && !has_end(j))
+	if (whole && !j->ours && !has_end(j))
 		run_through(j);
 	e = whole && j->damage[0] ? damaged(j) : 0;
 	jpeg_destroy_decompress(c);

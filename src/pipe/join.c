@@ -13,7 +13,10 @@
 #include "pipe/lap.h"
 #include "pipe/sink.h"
 
-enum { STRIP = 16 };
+enum {
+	STRIP = 16,
+	LINES = 8, /* output rows made at a time */
+};
 
 /* ---- planning ---- */
 
@@ -70,7 +73,8 @@ struct join {
 	struct mr_rect need;  /* of the image */
 	int64_t row;	      /* the next one of need */
 	uint8_t *strip;	      /* when there is no decoder */
-	uint8_t *line;	      /* one row of output pixels */
+	uint8_t *line;	      /* LINES rows of output pixels, */
+	size_t line_stride;   /* black where the border is */
 	void (*put)(const void *self, const uint8_t *row, int channels,
 		    size_t n, bool mirror, int64_t y, struct mr_tensor *out);
 	const void *put_self;
@@ -323,11 +327,19 @@ static int scale_pass(struct join *j, const struct mr_taps *across,
 				 got.stride, rows + (size_t)y * stride, stride);
 		mr_lap_part(j->w, &j->ticks[SCALE]);
 	}
-	for (int64_t y = 0; y < j->shown.h; y++) {
-		mr_resample_column(down, (int)y, rows, stride, inner(j), n);
-		put_line(j, j->line, top + y);
+	for (int64_t y = 0; y < j->shown.h; y += LINES) {
+		int64_t left = j->shown.h - y, k = left < LINES ? left : LINES;
+
+		for (int64_t i = 0; i < k; i++)
+			mr_resample_column(
+				down, (int)(y + i), rows, stride,
+				inner(j) + (size_t)i * j->line_stride, n);
+		mr_lap_part(j->w, &j->ticks[SCALE]);
+		for (int64_t i = 0; i < k; i++)
+			put_line(j, j->line + (size_t)i * j->line_stride,
+				 top + y + i);
+		mr_lap_part(j->w, &j->ticks[PUT]);
 	}
-	mr_lap_part(j->w, &j->ticks[PUT]);
 	return 0;
 }
 
@@ -378,11 +390,14 @@ static int render(struct join *j)
 {
 	const struct mr_rect *win = &j->view.window;
 	struct mr_rect *s = &j->shown;
-	size_t bytes = (size_t)win->w * j->pixel + MR_ROW_SLACK;
+	size_t bytes;
 	int64_t top;
 
 	clip(win->x, win->w, j->view.w, &s->x, &s->w);
 	clip(win->y, win->h, j->view.h, &s->y, &s->h);
+	j->line_stride =
+		mr_round_up((size_t)win->w * j->pixel + MR_ROW_SLACK, MR_ALIGN);
+	bytes = j->line_stride * LINES;
 	j->line = scratch(j, bytes);
 	if (!j->line)
 		return j->w->err.code;

@@ -155,9 +155,10 @@ static size_t batch_cost(const struct mr_plan *p)
 
 /*
  * How many batches may be in work or ready: enough that no worker waits for
- * another (two claims each, and some that are ready), more where they are
- * small, so that a consumer that is away for some milliseconds finds a
- * stock; within the memory budget together with two that the user holds.
+ * another (two claims each, and some that are ready; fewer of large ones,
+ * whose memory costs time as well), more where they are small, so that a
+ * consumer that is away for some milliseconds finds a stock; within the memory
+ * budget together with two that the user holds.
  */
 static int size_ring(struct mr_loader *l, struct mr_err *err)
 {
@@ -173,7 +174,8 @@ static int size_ring(struct mr_loader *l, struct mr_err *err)
 		chunk = CHUNK_MAX;
 	if (chunk < l->min_chunk)
 		chunk = l->min_chunk;
-	ring = 4 + (2 * (uint64_t)l->threads * chunk + l->rows - 1) / l->rows;
+	ring = (batch < STOCK ? 4 : 2) +
+	       (2 * (uint64_t)l->threads * chunk + l->rows - 1) / l->rows;
 	if (p->ragged)
 		ring = 4 + 2 * (uint64_t)l->threads;
 	l->wanted_ring = (unsigned)(ring < RING_MAX ? ring : RING_MAX);
@@ -768,6 +770,8 @@ void mr_loader_stats(struct mr_loader *l, struct mr_stats *st)
 	in.name[0] = "read";
 	for (int i = 1; i < in.steps; i++)
 		in.name[i] = l->pipeline->stage[i].name;
+	for (int i = 1; i < in.steps; i++)
+		in.random[i] = l->pipeline->stage[i].op->flags & MR_OP_RANDOM;
 	*st = (struct mr_stats){
 		.samples = mr_counted(&l->samples),
 		.batches = mr_counted(&l->batches),

@@ -70,6 +70,24 @@ static const struct mr_step_stats *dearest(const struct mr_stats *st)
 #define ADVICE(...) \
 	snprintf(st->verdict.advice, sizeof(st->verdict.advice), __VA_ARGS__)
 
+static void advise_cpu(struct mr_stats *st, const struct mr_stats_input *in,
+		       const struct mr_step_stats *top)
+{
+	if (top == &st->step[0])
+		ADVICE("more threads: %s",
+		       st->bytes_read ? "the samples come from memory as fast "
+					"as these can copy them" :
+					"the source takes its time to make the "
+					"samples");
+	else if (in->random[top - st->step])
+		ADVICE("more threads: '%s' is random, so that its result "
+		       "cannot be stored",
+		       top->name);
+	else
+		ADVICE("more threads, or run '%s' once and store its result",
+		       top->name);
+}
+
 static void fill_verdict(struct mr_stats *st, const struct mr_stats_input *in,
 			 double blocked)
 {
@@ -119,15 +137,7 @@ static void fill_verdict(struct mr_stats *st, const struct mr_stats_input *in,
 			 "took %.0f %% of it",
 			 st->threads, 100 * cpu / all,
 			 top->name ? top->name : "?", top->share * 100);
-		ADVICE("more threads, or run '%s' once and store its result",
-		       top->name ? top->name : "?");
-		if (top == &st->step[0])
-			ADVICE("more threads: %s",
-			       st->bytes_read ?
-				       "the samples come from memory as "
-				       "fast as these can copy them" :
-				       "the source takes its time to "
-				       "make the samples");
+		advise_cpu(st, in, top);
 	}
 }
 

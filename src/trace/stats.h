@@ -35,6 +35,7 @@ struct mr_stats_input {
 	uint64_t start_ns, end_ns; /* of the workers' time */
 	int steps;		   /* with the read */
 	const char *name[MR_MAX_STEPS];
+	bool random[MR_MAX_STEPS]; /* not the same each epoch */
 	uint64_t consumer_ns;
 	bool shallow; /* the memory budget held the ring below what the
 		       * workers want */

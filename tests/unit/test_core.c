@@ -396,17 +396,19 @@ static void test_arena_reset_reuses_its_memory(void **state)
 
 	(void)state;
 	mr_arena_init(&a, 1 << 20);
-	first = mr_arena_take(&a, 100);
+	mr_arena_take(&a, 100);
 	mr_arena_take(&a, 200000);
 	mr_arena_take(&a, 100);
 	total = a.total;
+	mr_arena_reset(&a); /* several blocks become one */
+	first = mr_arena_take(&a, 100);
 	for (int i = 0; i < 100; i++) {
 		mr_arena_reset(&a);
 		assert_ptr_equal(mr_arena_take(&a, 100), first);
 		assert_non_null(mr_arena_take(&a, 200000));
 		assert_non_null(mr_arena_take(&a, 100));
 	}
-	assert_int_equal(a.total, total);
+	assert_true(a.total <= total);
 	assert_string_equal(mr_arena_text(&a, "abcdef", 3), "abc");
 	mr_arena_fini(&a);
 }

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* greyscale: colours into grey, as Pillow's convert("L"). */
+#include "kernel/colour.h"
+#include "op/op.h"
+
+enum channels { ONE, THREE };
+static const char *const channels[] = { "1", "3", NULL };
+
+struct greyscale {
+	int channels;
+};
+
+static const struct mr_param params[] = {
+	MR_ENUM(struct greyscale, channels, "1", channels,
+		"of the result; 3: the grey value three times"),
+	MR_PARAM_END
+};
+
+static int count(const struct greyscale *g)
+{
+	return g->channels == THREE ? 3 : 1;
+}
+
+static int infer(const void *self, const struct mr_spec *in,
+		 struct mr_spec *out, struct mr_err *err)
+{
+	int64_t c = in->ndim == 3 ? in->shape[2] : 0;
+
+	if (in->dtype != MR_U8 || (c != 1 && c != 3))
+		return mr_op_refuse("greyscale", in,
+				    "it wants an image, u8 H W C with 1 or 3 "
+				    "channels",
+				    err);
+	*out = *in;
+	out->shape[2] = count(self);
+	return 0;
+}
+
+static int shape(const struct mr_opctx *cx, const struct mr_tensor *in,
+		 struct mr_tensor *out)
+{
+	out->shape[0] = in->shape[0];
+	out->shape[1] = in->shape[1];
+	out->shape[2] = count(cx->self);
+	return 0;
+}
+
+static int run(const struct mr_opctx *cx, const struct mr_tensor *in,
+	       struct mr_tensor *out)
+{
+	mr_colour_grey(in->data, (int)in->shape[2], out->data, count(cx->self),
+		       (size_t)(in->shape[0] * in->shape[1]));
+	return 0;
+}
+
+const struct mr_op mr_op_greyscale = {
+	.name = "greyscale",
+	.help = "colours into grey, equal to Pillow's convert(\"L\")",
+	.size = sizeof(struct greyscale),
+	.params = params,
+	.infer = infer,
+	.shape = shape,
+	.run = run,
+};
