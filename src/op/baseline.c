@@ -100,7 +100,7 @@ static bool usual_colours(const struct jpeg_decompress_struct *c)
 	       (y->h_samp_factor == 2 && y->v_samp_factor <= 2);
 }
 
-static bool usual(const struct jpeg_decompress_struct *c)
+bool mr_baseline_fits(const struct jpeg_decompress_struct *c)
 {
 	return !c->progressive_mode && !c->arith_code &&
 	       c->data_precision == 8 &&
@@ -456,8 +456,6 @@ bool mr_baseline_decode(struct mr_baseline *b,
 {
 	struct grid g;
 
-	if (!usual(c))
-		return false;
 	b->components = c->num_components;
 	b->want = *r;
 	b->row = 0;

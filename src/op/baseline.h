@@ -23,10 +23,13 @@ struct mr_baseline; /* one thread's */
 int mr_baseline_new(struct mr_baseline **b, struct mr_err *err);
 void mr_baseline_free(struct mr_baseline *b); /* NULL is allowed */
 
+/* Is it one of the usual kind, by the header that libjpeg has just read? */
+bool mr_baseline_fits(const struct jpeg_decompress_struct *c);
+
 /*
- * Decode the blocks that rectangle r needs, of an image whose header libjpeg
- * has just read; scan: the bytes after it. false: let libjpeg do it. max:
- * bytes of memory that it may take.
+ * Decode the blocks that rectangle r needs, of an image that fits; scan: the
+ * bytes after its header. false: let libjpeg do it. max: bytes of memory that
+ * it may take.
  */
 bool mr_baseline_decode(struct mr_baseline *b,
 			const struct jpeg_decompress_struct *c,

@@ -334,8 +334,14 @@ static bool decode_ours(struct mr_jpeg *j)
 {
 	const struct jpeg_source_mgr *src = j->c.src;
 
-	return j->baseline && j->by == 1 && has_end(j) &&
-	       mr_baseline_decode(j->baseline, &j->c, &j->want,
+	if (!j->baseline || j->by != 1 || !has_end(j) ||
+	    !mr_baseline_fits(&j->c))
+		return false;
+	/* If it gives up, for want of memory or for damage beside another
+	 * crop, libjpeg goes on with the same pixels: its exact ones. */
+	j->c.dct_method = JDCT_ISLOW;
+	j->c.do_fancy_upsampling = TRUE;
+	return mr_baseline_decode(j->baseline, &j->c, &j->want,
 				  src->next_input_byte, src->bytes_in_buffer,
 				  j->opt.max_bytes);
 }
