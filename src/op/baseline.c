@@ -51,7 +51,8 @@ struct mr_baseline {
 	int64_t row;
 	int restart; /* MCUs between markers, 0: none */
 	int left;    /* until the next one */
-	bool more;   /* one follows the bits at hand */
+	int number;  /* of the next one, which comes in turn, 0 to 7 */
+	int marker;  /* what follows the bits at hand, -1: the end */
 	uint8_t *memory;
 	size_t cap;
 	/* in memory, beside the planes */
@@ -367,19 +368,15 @@ INLINE bool decode_mcu(struct mr_baseline *b, int64_t x, int64_t y)
 	return true;
 }
 
-static bool is_restart(int marker)
-{
-	return marker >= 0xd0 && marker <= 0xd7;
-}
-
 static bool pass_restart(struct mr_baseline *b)
 {
 	if (!b->restart)
 		return true;
 	if (b->left == 0) {
-		if (mr_bits_over(&b->bits) || !b->more)
+		if (mr_bits_over(&b->bits) || b->marker != 0xd0 + b->number)
 			return false;
-		b->more = is_restart(unstuff(b));
+		b->number = (b->number + 1) & 7;
+		b->marker = unstuff(b);
 		b->left = b->restart;
 		for (int i = 0; i < b->components; i++)
 			b->comp[i].before = 0;
@@ -468,7 +465,8 @@ bool mr_baseline_decode(struct mr_baseline *b,
 		return false;
 	b->scan = scan;
 	b->scan_end = scan + n;
-	b->more = is_restart(unstuff(b));
+	b->number = 0;
+	b->marker = unstuff(b);
 	memset(b->coef, 0, sizeof(b->coef));
 	if (!decode_rows(b, &g))
 		return false;
