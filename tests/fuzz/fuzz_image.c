@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a picture, through image steps that are joined, and then
- * through each of them alone, which must give the same.
+ * Any bytes as a picture, through image steps that are joined, then through
+ * each of them alone, then without our own JPEG decoder; all must give the
+ * same.
  *
  * The first byte chooses the pipeline, the second seeds its random numbers;
  * the rest is the file.
@@ -59,17 +60,20 @@ enum {
 	SAMPLE_MAX = 16 << 20, /* bytes */
 };
 
-/* A worker as a loader would make it, for each job. */
-static struct {
+/* A worker as a loader would make it, for each job; the second is for libjpeg
+ * alone. */
+struct rig {
 	struct mr_loader l;
 	struct mr_worker w;
 	struct mr_batch b;
-} rig[JOBS];
+};
 
-static void prepare(int i)
+static struct rig rigs[2][JOBS];
+
+static void prepare(struct rig *g, int i)
 {
-	struct mr_loader *l = &rig[i].l;
-	struct mr_worker *w = &rig[i].w;
+	struct mr_loader *l = &g->l;
+	struct mr_worker *w = &g->w;
 	struct mr_err err = { 0 };
 	char text[300];
 
@@ -98,56 +102,93 @@ static void prepare(int i)
 }
 
 /* Takes t through the steps, n at a time. */
-static int run(int i, const struct mr_row *r, int n, struct mr_tensor *t)
+static int run(struct rig *g, uint64_t index, int n, struct mr_tensor *t)
 {
-	struct mr_worker *w = &rig[i].w;
-	struct mr_plan *p = &rig[i].l.plan;
+	struct mr_row r = { .b = &g->b, .index = index };
+	struct mr_worker *w = &g->w;
+	struct mr_plan *p = &g->l.plan;
 	int e = 0;
 
 	w->err = (struct mr_err){ 0 };
 	for (int k = 0; !e && k < p->steps; k += p->step[k].joined) {
-		p->step[k].joined = mr_join_count(
-			&p->step[k], n < p->steps - k ? n : p->steps - k);
+		int left = p->steps - k;
+
+		p->step[k].joined =
+			mr_join_count(&p->step[k], n < left ? n : left);
 		MUST(p->step[k].joined);
-		e = mr_join_run(w, r, &p->step[k], t);
+		e = mr_join_run(w, &r, &p->step[k], t);
 	}
 	MUST(e <= 0 && (!e || (w->err.code == e && w->err.text[0])));
 	return e;
 }
 
+struct result {
+	int e;
+	struct mr_tensor t; /* whose data is its own */
+};
+
+static struct result result_of(struct rig *g, uint64_t index, int n,
+			       const struct mr_tensor *file)
+{
+	struct result r = { .t = *file };
+
+	r.e = run(g, index, n, &r.t);
+	if (!r.e) {
+		size_t bytes = mr_tensor_bytes(&r.t);
+
+		r.t.data = memcpy(malloc(bytes), r.t.data, bytes);
+	}
+	return r;
+}
+
+static void same(const struct result *a, const struct result *b)
+{
+	if (a->e || b->e)
+		return;
+	MUST(!memcmp(a->t.shape, b->t.shape, sizeof(a->t.shape)));
+	MUST(mr_tensor_bytes(&a->t) == mr_tensor_bytes(&b->t));
+	MUST(!memcmp(a->t.data, b->t.data, mr_tensor_bytes(&a->t)));
+}
+
+static void drop(struct result *r)
+{
+	if (!r->e)
+		free(r->t.data);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct mr_tensor file, once, steps;
-	struct mr_row r = { 0 };
-	uint8_t *copy;
-	int i, e, f;
+	struct mr_tensor file;
+	struct result once, steps, theirs;
+	int i;
 
 	if (size < 2)
 		return 0;
 	i = data[0] % JOBS;
-	prepare(i);
-	r.b = &rig[i].b;
-	r.index = data[1];
+	prepare(&rigs[0][i], i);
+	prepare(&rigs[1][i], i);
 	file = (struct mr_tensor){ .dtype = MR_U8,
 				   .ndim = 1,
 				   .shape = { (int64_t)size - 2 },
 				   .data = (void *)(uintptr_t)(data + 2) };
-	once = steps = file;
-	e = run(i, &r, MR_MAX_STEPS, &once);
-	if (!jobs[i].alone || (e && e != MR_EDATA))
-		return 0;
-	copy = e ? NULL : malloc(mr_tensor_bytes(&once));
-	if (copy)
-		memcpy(copy, once.data, mr_tensor_bytes(&once));
+	once = result_of(&rigs[0][i], data[1], MR_MAX_STEPS, &file);
 	/* What lies beside a crop may be bad, what lies in it not. */
-	f = run(i, &r, 1, &steps);
-	MUST(f || !e);
-	if (!f) {
-		MUST(mr_tensor_bytes(&steps) == mr_tensor_bytes(&once));
-		MUST(!memcmp(steps.shape, once.shape, sizeof(once.shape)));
-		MUST(!memcmp(steps.data, copy, mr_tensor_bytes(&once)));
+	if (jobs[i].alone && (!once.e || once.e == MR_EDATA)) {
+		steps = result_of(&rigs[0][i], data[1], 1, &file);
+		MUST(steps.e || !once.e);
+		same(&once, &steps);
+		drop(&steps);
 	}
-	free(copy);
+	if (!strstr(jobs[i].steps, "fast")) {
+		setenv("MILLRACE_LIBJPEG", "1", 1);
+		theirs = result_of(&rigs[1][i], data[1], MR_MAX_STEPS, &file);
+		unsetenv("MILLRACE_LIBJPEG");
+		MUST(theirs.e || !once.e);
+		MUST(!theirs.e || once.e || strchr(jobs[i].steps, '|'));
+		same(&once, &theirs);
+		drop(&theirs);
+	}
+	drop(&once);
 	return 0;
 }
 

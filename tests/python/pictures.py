@@ -67,6 +67,35 @@ def without_tables(jpeg, kind):
     return out + jpeg[at:]
 
 
+def astray():
+    """{name: bytes} of JPEGs with markers where none should be, or others."""
+    b = jpeg_tool(photo(64, 128), "sample=2x2", "restart=2")
+    first, second = b.index(b"\xff\xd0"), b.index(b"\xff\xd1")
+    plain = jpeg_tool(photo(64, 64), "sample=2x2")
+    middle, end = len(plain) * 2 // 3, len(plain) - 2
+
+    def put(file, at, what, instead=0):
+        return file[:at] + what + file[at + instead:]
+
+    return {
+        "renumbered.jpg": put(b, first, b"\xff\xd3", 2),
+        "swapped.jpg": put(put(b, first, b"\xff\xd1", 2), second,
+                           b"\xff\xd0", 2),
+        "lost.jpg": put(b, first, b"", second - first),
+        "twice.jpg": put(b, second, b"\xff\xd1"),
+        "before.jpg": put(b, first, b"\x12\x34\x56"),
+        "restart.jpg": put(plain, middle, b"\xff\xd0"),
+        "ended.jpg": put(plain, middle, b"\xff\xd9"),
+        "filled.jpg": put(plain, middle, b"\xff\xff\0"),
+        "after.jpg": put(plain, end, b"\xab" * 40),
+        "restart-after.jpg": put(plain, end, b"\xff\xd0"),
+        "fill-after.jpg": put(plain, end, b"\xff\xff\xff"),
+        "remark-after.jpg": put(plain, end, b"\xff\xfe\0\6abcd"),
+        "scan-after.jpg": put(plain, end,
+                              plain[plain.rindex(b"\xff\xda"):end]),
+    }
+
+
 def jpegs():
     """{name: bytes}, all of which Pillow can read."""
     files = {}

@@ -262,6 +262,7 @@ def test_joined_steps_give_what_each_gives_alone(monkeypatch, mixed, steps):
 def test_our_own_jpeg_decoder_gives_libjpegs_pixels(monkeypatch, tmp_path,
                                                     mixed, jpegs, how):
     """Also of damaged files, and of which files are bad."""
+    put(tmp_path, pictures.astray())
     rng = np.random.default_rng(4)
     for i, p in enumerate(sorted(jpegs.glob("plain-*-17x33.jpg")) +
                           sorted(jpegs.glob("restart-1*.jpg")) +
