@@ -27,13 +27,17 @@ static bool build(struct mr_huffman *h)
 			int free = MR_HUFF_BITS - len;
 			uint32_t e;
 
-			/* too many of this length, or in all */
-			if (code >= 1u << len || k > 255)
+			/* too many of this length, or in all; or not a size */
+			if (code >= 1u << len || k > 255 ||
+			    (h->dc && h->values[k] > 15))
 				return false;
 			e = entry(h, h->values[k], len);
 			for (uint32_t r = 0; free >= 0 && r < 1u << free; r++)
 				h->look[code << free | r] = e;
 		}
+		/* no code is all ones */
+		if (h->bits[len] && code >= 1u << len)
+			return false;
 		h->last[len] = h->bits[len] ? (int32_t)code - 1 : -1;
 	}
 	return true;
