@@ -12,14 +12,14 @@ enum { BAD_SHOWN = 10, BAR = 30 };
 
 static void print_steps(const struct mr_stats *st)
 {
-	printf("\n%-18s %10s %10s %9s %9s %9s %7s\n", "step", "calls",
+	printf("\n%-20s %10s %10s %9s %9s %9s %7s\n", "step", "calls",
 	       "total ms", "mean us", "p50 us", "p99 us", "share");
 	for (size_t i = 0; i < st->steps; i++) {
 		const struct mr_step_stats *s = &st->step[i];
 
 		if (s->calls == 0)
 			continue;
-		printf("%-18s %10llu %10.1f %9.2f %9.2f %9.2f %6.1f%%\n",
+		printf("%-20s %10llu %10.1f %9.2f %9.2f %9.2f %6.1f%%\n",
 		       s->name, (unsigned long long)s->calls, s->total_ms,
 		       s->mean_us, s->p50_us, s->p99_us, 100 * s->share);
 	}

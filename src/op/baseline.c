@@ -51,8 +51,8 @@ struct mr_baseline {
 	int64_t row;
 	int restart; /* MCUs between markers, 0: none */
 	int left;    /* until the next one */
-	int number;  /* of the next one, which comes in turn, 0 to 7 */
-	int marker;  /* what follows the bits at hand, -1: the end */
+	int restarts;
+	bool more; /* the right marker follows the bits at hand */
 	uint8_t *memory;
 	size_t cap;
 	/* in memory, beside the planes */
@@ -265,6 +265,12 @@ INLINE bool read_dc(struct mr_bits *b, struct component *p)
 	return e;
 }
 
+/* Has a block ended well where k stands? */
+INLINE bool at_end(int k)
+{
+	return k == 64 || k > MR_HUFF_END;
+}
+
 /* Coefficients 1 to 63 into coef, which is 0; *none: all of them are 0. */
 INLINE bool read_ac(struct mr_bits *bits, const struct mr_huffman *h,
 		    int16_t *coef, bool *none)
@@ -288,27 +294,52 @@ INLINE bool read_ac(struct mr_bits *bits, const struct mr_huffman *h,
 	}
 	*bits = b;
 	*none = k == 1 + MR_HUFF_END;
-	return k == 64 || k > MR_HUFF_END;
+	return at_end(k);
+}
+
+/* The last symbols of a block one by one: of two, the second may be the next
+ * block's. */
+INLINE bool skip_end(struct mr_bits *b, const struct mr_huffman *h, int k)
+{
+	while (k < 64) {
+		uint32_t e;
+
+		mr_bits_fill(b);
+		e = mr_huffman_next(h, b);
+		if (!e)
+			return false;
+		k += mr_huff_go(e);
+		mr_bits_drop(b, mr_huff_drop(e));
+	}
+	return at_end(k);
 }
 
 INLINE bool skip_ac(struct mr_bits *bits, const struct mr_huffman *h)
 {
 	struct mr_bits b = *bits;
-	int k = 1;
+	int k = 1, next;
+	bool good = true;
 
-	while (k < 64) {
-		mr_bits_fill(&b);
-		for (int i = 0; i < 2 && k < 64; i++) {
-			uint32_t e = mr_huffman_next(h, &b);
+	for (;;) {
+		unsigned e;
 
-			if (!e)
-				return false;
-			k += mr_huff_go(e);
-			mr_bits_drop(&b, mr_huff_drop(e));
-		}
+		mr_bits_fill(&b); /* enough for two entries */
+		e = h->skip[b.bits >> (64 - MR_HUFF_BITS)];
+		next = k + (int)(e >> 8);
+		if (!e || next >= 64)
+			break;
+		k = next;
+		mr_bits_drop(&b, (int)(e & 255));
+		e = h->skip[b.bits >> (64 - MR_HUFF_BITS)];
+		next = k + (int)(e >> 8);
+		if (!e || next >= 64)
+			break;
+		k = next;
+		mr_bits_drop(&b, (int)(e & 255));
 	}
+	good = skip_end(&b, h, k);
 	*bits = b;
-	return k == 64 || k > MR_HUFF_END;
+	return good;
 }
 
 INLINE bool skip_mcu(struct mr_baseline *b)
@@ -368,15 +399,20 @@ INLINE bool decode_mcu(struct mr_baseline *b, int64_t x, int64_t y)
 	return true;
 }
 
+/* Up to the next restart marker, if that is what comes; they count to 8. */
+static void next_bits(struct mr_baseline *b)
+{
+	b->more = unstuff(b) == 0xd0 + b->restarts++ % 8;
+}
+
 static bool pass_restart(struct mr_baseline *b)
 {
 	if (!b->restart)
 		return true;
 	if (b->left == 0) {
-		if (mr_bits_over(&b->bits) || b->marker != 0xd0 + b->number)
+		if (mr_bits_over(&b->bits) || !b->more)
 			return false;
-		b->number = (b->number + 1) & 7;
-		b->marker = unstuff(b);
+		next_bits(b);
 		b->left = b->restart;
 		for (int i = 0; i < b->components; i++)
 			b->comp[i].before = 0;
@@ -465,8 +501,8 @@ bool mr_baseline_decode(struct mr_baseline *b,
 		return false;
 	b->scan = scan;
 	b->scan_end = scan + n;
-	b->number = 0;
-	b->marker = unstuff(b);
+	b->restarts = 0;
+	next_bits(b);
 	memset(b->coef, 0, sizeof(b->coef));
 	if (!decode_rows(b, &g))
 		return false;

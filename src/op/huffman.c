@@ -15,6 +15,23 @@ static uint32_t entry(const struct mr_huffman *h, int symbol, int len)
 	return (uint32_t)(len << 20 | size << 16 | go << 8 | (len + size));
 }
 
+/* Two symbols, if the second one's code is in sight. */
+static void pair_up(struct mr_huffman *h)
+{
+	for (uint32_t i = 0; i < MR_HUFF_SIZE; i++) {
+		uint32_t e = h->look[i], next = 0;
+		int drop = mr_huff_drop(e), go = mr_huff_go(e);
+
+		if (e && go < MR_HUFF_END && drop < MR_HUFF_BITS)
+			next = h->look[i << drop & (MR_HUFF_SIZE - 1)];
+		if (next && drop + mr_huff_code(next) <= MR_HUFF_BITS) {
+			drop += mr_huff_drop(next);
+			go += mr_huff_go(next);
+		}
+		h->skip[i] = (uint16_t)(go << 8 | drop);
+	}
+}
+
 static bool build(struct mr_huffman *h)
 {
 	uint32_t code = 0;
@@ -27,19 +44,18 @@ static bool build(struct mr_huffman *h)
 			int free = MR_HUFF_BITS - len;
 			uint32_t e;
 
-			/* too many of this length, or in all; or not a size */
-			if (code >= 1u << len || k > 255 ||
+			/* too many of this length or in all, or the one of
+			 * ones only, which is kept free; no size */
+			if (code + 1 >= 1u << len || k > 255 ||
 			    (h->dc && h->values[k] > 15))
 				return false;
 			e = entry(h, h->values[k], len);
 			for (uint32_t r = 0; free >= 0 && r < 1u << free; r++)
 				h->look[code << free | r] = e;
 		}
-		/* no code is all ones */
-		if (h->bits[len] && code >= 1u << len)
-			return false;
 		h->last[len] = h->bits[len] ? (int32_t)code - 1 : -1;
 	}
+	pair_up(h);
 	return true;
 }
 

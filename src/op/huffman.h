@@ -19,9 +19,13 @@ enum { MR_HUFF_BITS = 10, MR_HUFF_SIZE = 1 << MR_HUFF_BITS };
  *	bits 16-19	of the value
  *	bits 20-23	of the code
  * 0: the code is longer.
+ *
+ * Who only wants to get past the values may take two symbols at once, where
+ * both codes are among those bits: skip[] is go << 8 | drop.
  */
 struct mr_huffman {
 	uint32_t look[MR_HUFF_SIZE];
+	uint16_t skip[MR_HUFF_SIZE];
 	/* longer codes */
 	int32_t last[17];  /* largest code of that length, -1: none */
 	int32_t first[17]; /* place of its first symbol, minus the code */

@@ -116,17 +116,26 @@ int mr_jpeg_new(struct mr_jpeg **out, struct mr_err *err)
 
 	if (!j)
 		return MR_ENOMEM;
-	j->c.err = jpeg_std_error(&j->errors);
-	j->errors.error_exit = on_error;
-	j->errors.emit_message = on_message;
-	j->progress.progress_monitor = on_progress;
 	/* MILLRACE_LIBJPEG: to compare with. */
 	if (!getenv("MILLRACE_LIBJPEG") && mr_baseline_new(&j->baseline, err)) {
-		mr_jpeg_free(j);
+		free(j);
 		return err->code;
 	}
 	*out = j;
 	return 0;
+}
+
+/* A new one for each image: an old one would lend it the tables of the one
+ * before if it has none. */
+static void create(struct mr_jpeg *j)
+{
+	jpeg_destroy_decompress(&j->c);
+	j->c.err = jpeg_std_error(&j->errors);
+	j->errors.error_exit = on_error;
+	j->errors.emit_message = on_message;
+	jpeg_create_decompress(&j->c);
+	j->progress.progress_monitor = on_progress;
+	j->c.progress = &j->progress;
 }
 
 void mr_jpeg_free(struct mr_jpeg *j)
@@ -232,10 +241,7 @@ int mr_jpeg_start(struct mr_jpeg *j, const uint8_t *bytes, size_t n,
 	j->by = 1;
 	if (setjmp(j->fail))
 		return err->code;
-	/* A new one: the old one would lend its tables to a file that lacks
-	 * some, whose pixels would then depend on the file before. */
-	jpeg_create_decompress(&j->c);
-	j->c.progress = &j->progress;
+	create(j);
 	jpeg_mem_src(&j->c, bytes, n);
 	jpeg_read_header(&j->c, TRUE);
 	e = check_size(j);
