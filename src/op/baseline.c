@@ -229,6 +229,7 @@ static int unstuff(struct mr_baseline *b)
 	const uint8_t *at = b->scan, *end = b->scan_end;
 	uint8_t *to = b->data;
 	int marker = -1;
+	bool filled;
 
 	while (at < end && marker < 0) {
 		const uint8_t *ff = memchr(at, 0xff, (size_t)(end - at));
@@ -239,9 +240,12 @@ static int unstuff(struct mr_baseline *b)
 		at += n;
 		if (!ff)
 			break;
-		while (at < end && *at == 0xff) /* filler */
+		/* Filler comes before markers only. Elsewhere, libjpeg-turbo
+		 * leaves rubbish in the block at hand: let it. */
+		filled = at < end && *at == 0xff;
+		while (at < end && *at == 0xff)
 			at++;
-		if (at == end || *at) {
+		if (at == end || *at || filled) {
 			to--;
 			marker = at < end ? *at : -1;
 		}
