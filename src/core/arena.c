@@ -33,13 +33,11 @@ static void free_blocks(struct mr_arena *a)
 void mr_arena_reset(struct mr_arena *a)
 {
 	if (a->first && a->first->next) {
-		a->whole = a->total + a->total / 2;
-		if (a->whole > a->max)
-			a->whole = a->max;
+		a->whole = a->taken + a->taken / 2;
 		free_blocks(a);
 	}
 	a->at = a->first;
-	a->used = 0;
+	a->used = a->taken = 0;
 }
 
 void mr_arena_fini(struct mr_arena *a)
@@ -60,8 +58,6 @@ static struct mr_arena_block *block_for(struct mr_arena *a, size_t n)
 		link = &(*link)->next;
 	if (*link)
 		return *link;
-	if (size > a->max || a->total > a->max - size)
-		return NULL;
 	b = aligned_alloc(MR_ALIGN, sizeof(*b) + size);
 	if (!b)
 		return NULL;
@@ -77,7 +73,9 @@ void *mr_arena_take(struct mr_arena *a, size_t bytes)
 	size_t n = mr_round_up(bytes ? bytes : 1, MR_ALIGN);
 	void *p;
 
-	if (n < bytes)
+	/* Not by the blocks there are: what other rounds needed must not make
+	 * a difference. */
+	if (n < bytes || n > a->max - a->taken)
 		return NULL;
 	if (!a->at || a->at->size - a->used < n) {
 		struct mr_arena_block *b = block_for(a, n);
@@ -89,6 +87,7 @@ void *mr_arena_take(struct mr_arena *a, size_t bytes)
 	}
 	p = a->at->data + a->used;
 	a->used += n;
+	a->taken += n;
 	return p;
 }
 

@@ -13,11 +13,13 @@ struct mr_arena_block;
 struct mr_arena {
 	struct mr_arena_block *first, *at; /* at: the one being filled */
 	size_t used;			   /* bytes of *at in use */
-	size_t total, max;		   /* bytes in all blocks */
+	size_t total;			   /* bytes of all blocks */
+	size_t taken, max;		   /* since it was last empty */
 	size_t whole; /* bytes of the first block, the next time */
 };
 
-/* max: bytes it may take from the system in all. No memory is taken yet. */
+/* max: bytes that may be taken until it is reset; the blocks they lie in may
+ * be up to twice as large. */
 void mr_arena_init(struct mr_arena *a, size_t max);
 /* Forget all that was taken; the memory stays for the next round. */
 void mr_arena_reset(struct mr_arena *a);

@@ -15,18 +15,17 @@ enum {
 
 /* The place of the k-th coefficient; the end of a block, and what lies behind
  * the last, go to a place of their own. */
+/* clang-format off */
 #define NOWHERE 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64
 static const uint8_t natural[MR_HUFF_END + 64] = {
-	0,	 1,	  8,	   16,	    9,	     2,	      3,       10,
-	17,	 24,	  32,	   25,	    18,	     11,      4,       5,
-	12,	 19,	  26,	   33,	    40,	     48,      41,      34,
-	27,	 20,	  13,	   6,	    7,	     14,      21,      28,
-	35,	 42,	  49,	   56,	    57,	     50,      43,      36,
-	29,	 22,	  15,	   23,	    30,	     37,      44,      51,
-	58,	 59,	  52,	   45,	    38,	     31,      39,      46,
-	53,	 60,	  61,	   54,	    47,	     55,      62,      63,
-	NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE, NOWHERE,
+	 0,  1,  8, 16,  9,  2,  3, 10, 17, 24, 32, 25, 18, 11,  4,  5,
+	12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13,  6,  7, 14, 21, 28,
+	35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51,
+	58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
+	NOWHERE, NOWHERE, NOWHERE, NOWHERE,
+	NOWHERE, NOWHERE, NOWHERE, NOWHERE,
 };
+/* clang-format on */
 
 struct component {
 	int h, v; /* blocks of it in an MCU */
@@ -103,7 +102,7 @@ static bool usual_colours(const struct jpeg_decompress_struct *c)
 	       (y->h_samp_factor == 2 && y->v_samp_factor <= 2);
 }
 
-static bool usual(const struct jpeg_decompress_struct *c)
+bool mr_baseline_fits(const struct jpeg_decompress_struct *c)
 {
 	return !c->progressive_mode && !c->arith_code &&
 	       c->data_precision == 8 &&
@@ -186,10 +185,11 @@ static void make_grid(const struct mr_baseline *b,
 	cover(r->y, r->h, b->height, luma->size * luma->v, &g->y0, &g->y1);
 }
 
-/* Half as much again, as there may be larger ones. */
-static bool grow(struct mr_baseline *b, size_t bytes)
+/* Half as much again where that may be, as there may be larger ones. */
+static bool grow(struct mr_baseline *b, size_t bytes, size_t max)
 {
-	bytes = mr_round_up(bytes + bytes / 2, PAD);
+	bytes = bytes < max - bytes / 2 ? bytes + bytes / 2 : bytes;
+	bytes = mr_round_up(bytes, PAD);
 	free(b->memory);
 	b->cap = 0;
 	b->memory = aligned_alloc(PAD, bytes);
@@ -226,7 +226,7 @@ static bool reserve(struct mr_baseline *b, const struct grid *g, size_t scan,
 	bytes += 2 * line + STRIP * b->strip_stride + scan + 2 * PAD;
 	if (bytes > max)
 		return false;
-	if (bytes > b->cap && !grow(b, bytes))
+	if (bytes > b->cap && !grow(b, bytes, max))
 		return false;
 	for (int i = 0; i < b->components; i++)
 		b->comp[i].plane = b->memory + offset[i] + PAD;
@@ -252,6 +252,7 @@ static int unstuff(struct mr_baseline *b)
 	const uint8_t *at = b->scan, *end = b->scan_end;
 	uint8_t *to = b->data;
 	int marker = -1;
+	bool filled;
 
 	while (at < end && marker < 0) {
 		const uint8_t *ff = memchr(at, 0xff, (size_t)(end - at));
@@ -262,9 +263,12 @@ static int unstuff(struct mr_baseline *b)
 		at += n;
 		if (!ff)
 			break;
-		while (at < end && *at == 0xff) /* filler */
+		/* Filler comes before markers only. Elsewhere, libjpeg-turbo
+		 * leaves rubbish in the block at hand: let it. */
+		filled = at < end && *at == 0xff;
+		while (at < end && *at == 0xff)
 			at++;
-		if (at == end || *at) {
+		if (at == end || *at || filled) {
 			to--;
 			marker = at < end ? *at : -1;
 		}
@@ -517,37 +521,35 @@ static void repeat_edges(struct component *p, const struct grid *g)
 	}
 }
 
-bool mr_baseline_decode(struct mr_baseline *b,
-			const struct jpeg_decompress_struct *c, int by,
-			const struct mr_rect *r, const uint8_t *scan, size_t n,
-			size_t max)
+int mr_baseline_decode(struct mr_baseline *b,
+		       const struct jpeg_decompress_struct *c, int by,
+		       const struct mr_rect *r, const uint8_t *scan, size_t n,
+		       size_t max)
 {
 	struct grid g;
 
-	if (!usual(c))
-		return false;
 	b->components = c->num_components;
 	b->want = *r;
 	b->row = 0;
 	b->restart = b->left = (int)c->restart_interval;
 	for (int i = 0; i < b->components; i++)
 		if (!set_component(b, c, i))
-			return false;
+			return MR_EDATA;
 	set_sizes(b, c, by);
 	make_grid(b, c, &g);
 	if (!reserve(b, &g, n, max))
-		return false;
+		return MR_ELIMIT;
 	b->scan = scan;
 	b->scan_end = scan + n;
 	b->restarts = 0;
 	next_bits(b);
 	memset(b->coef, 0, sizeof(b->coef));
 	if (!decode_rows(b, &g))
-		return false;
+		return MR_EDATA;
 	for (int i = 1; i < b->components; i++)
 		if (b->up_h)
 			repeat_edges(&b->comp[i], &g);
-	return true;
+	return 0;
 }
 
 /* ---- pixels ---- */

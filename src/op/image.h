@@ -39,7 +39,8 @@ struct mr_view {
 };
 
 void mr_view_init(struct mr_view *v, int64_t h, int64_t w);
-/* (x, y) is relative to the output so far. */
+/* (x, y) is relative to the output so far. Not beyond it when that is a crop
+ * already. */
 void mr_view_crop(struct mr_view *v, const struct mr_rect *r);
 /* Not after a window with pixels beyond, nor a mirror, nor another scale. */
 void mr_view_scale(struct mr_view *v, int64_t h, int64_t w,

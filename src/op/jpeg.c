@@ -272,6 +272,22 @@ void mr_jpeg_reduce(struct mr_jpeg *j, double most, int64_t *h, int64_t *w)
 
 /* ---- pixels ---- */
 
+/*
+ * A progressive file that stops before its coefficients are exact is made
+ * smooth by libjpeg, which looks two blocks away, but not beyond the columns
+ * that it is asked for.
+ */
+static bool is_smoothed(const struct jpeg_decompress_struct *c)
+{
+	if (!c->coef_bits)
+		return false;
+	for (int i = 0; i < c->num_components; i++)
+		for (int k = 0; k < DCTSIZE2; k++)
+			if (c->coef_bits[i][k])
+				return true;
+	return false;
+}
+
 /* Only these columns; upsampling needs some more. */
 static void crop_columns(struct mr_jpeg *j)
 {
@@ -283,7 +299,7 @@ static void crop_columns(struct mr_jpeg *j)
 	to = to > c->output_width ? c->output_width : to;
 	x = (JDIMENSION)from;
 	width = (JDIMENSION)(to - from);
-	if (width < c->output_width)
+	if (width < c->output_width && !is_smoothed(c))
 		jpeg_crop_scanline(c, &x, &width);
 	else
 		x = 0;
@@ -318,26 +334,45 @@ static bool has_end(const struct mr_jpeg *j)
 	       j->bytes[j->n - 1] == 0xd9;
 }
 
-/* By our own decoder, if it can. A file without an end may lack more, of
- * which libjpeg tells. */
-static bool decode_ours(struct mr_jpeg *j)
+/*
+ * By our own decoder, if it can: 0, or MR_EDATA for libjpeg. A file without an
+ * end may lack more, of which libjpeg tells.
+ *
+ * Which of both it is must not be seen in the pixels, as it may depend on the
+ * memory and on the crop. libjpeg's exact ones are ours; reduced ones are not.
+ */
+static int decode_ours(struct mr_jpeg *j)
 {
 	const struct jpeg_source_mgr *src = j->c.src;
+	int e;
 
-	return j->baseline && has_end(j) &&
-	       mr_baseline_decode(j->baseline, &j->c, (int)j->by, &j->want,
-				  src->next_input_byte, src->bytes_in_buffer,
-				  j->opt.max_bytes);
+	if (!j->baseline || !has_end(j) || !mr_baseline_fits(&j->c))
+		return MR_EDATA;
+	e = mr_baseline_decode(j->baseline, &j->c, (int)j->by, &j->want,
+			       src->next_input_byte, src->bytes_in_buffer,
+			       j->opt.max_bytes / 4);
+	if (e == MR_ELIMIT && j->by > 1)
+		return mr_err_set(j->err, e,
+				  "JPEG: %u x %u pixels at 1/%u need more "
+				  "memory; raise --memory",
+				  j->c.image_width, j->c.image_height, j->by);
+	j->c.dct_method = JDCT_ISLOW;
+	j->c.do_fancy_upsampling = TRUE;
+	return e ? MR_EDATA : 0;
 }
 
 int mr_jpeg_want(struct mr_jpeg *j, const struct mr_rect *r, struct mr_err *err)
 {
+	int e;
+
 	j->err = err;
 	j->want = *r;
 	j->left = r->h;
-	j->ours = decode_ours(j);
-	if (j->ours)
-		return 0;
+	e = decode_ours(j);
+	if (e != MR_EDATA) {
+		j->ours = !e;
+		return e;
+	}
 	if (setjmp(j->fail))
 		return err->code;
 	jpeg_start_decompress(&j->c);
@@ -398,6 +433,21 @@ int mr_jpeg_rows(struct mr_jpeg *j, struct mr_rows *out, struct mr_err *err)
 	return 0;
 }
 
+/* Decodes the rest. The last line is read, as libjpeg does nothing at all
+ * when it is told to skip all that is left. */
+static void run_through(struct mr_jpeg *j)
+{
+	struct jpeg_decompress_struct *c = &j->c;
+	JDIMENSION left = c->output_height - c->output_scanline;
+	JSAMPROW row = j->strip;
+
+	if (!left)
+		return;
+	if (left > 1)
+		jpeg_skip_scanlines(c, left - 1);
+	jpeg_read_scanlines(c, &row, 1);
+}
+
 int mr_jpeg_stop(struct mr_jpeg *j, bool whole, struct mr_err *err)
 {
 	struct jpeg_decompress_struct *c = &j->c;
@@ -405,13 +455,13 @@ int mr_jpeg_stop(struct mr_jpeg *j, bool whole, struct mr_err *err)
 
 	j->err = err;
 	if (setjmp(j->fail)) {
-		jpeg_abort_decompress(c);
+		jpeg_destroy_decompress(c);
 		return err->code;
 	}
 	/* So that a truncated file is bad with every crop, not with some. */
 	if (whole && !j->ours && !has_end(j))
-		jpeg_skip_scanlines(c, c->output_height - c->output_scanline);
+		run_through(j);
 	e = whole && j->damage[0] ? damaged(j) : 0;
-	jpeg_abort_decompress(c);
+	jpeg_destroy_decompress(c);
 	return e;
 }

@@ -10,6 +10,8 @@
 enum {
 	STRIP = 16,
 	CHUNK_MAX = 64 << 20, /* of a chunk besides the pixels, and all */
+	/* bytes per column: a strip here, and three rows in libspng */
+	COLUMN = 4 * STRIP + 3 * 8,
 };
 
 struct mr_png {
@@ -62,8 +64,29 @@ static int failed(const struct mr_png *p, int code, struct mr_err *err)
 	return mr_err_set(err, MR_EDATA, "PNG: %s", spng_strerror(code));
 }
 
+static int check_size(const struct mr_png *p, int64_t max_pixels,
+		      size_t max_bytes, struct mr_err *err)
+{
+	uint64_t w = p->head.width, h = p->head.height;
+
+	if (w * h > (uint64_t)max_pixels)
+		return mr_err_set(err, MR_EDATA,
+				  "PNG: says that it has %llu x %llu pixels, "
+				  "more than max_pixels=%lld",
+				  (unsigned long long)w, (unsigned long long)h,
+				  (long long)max_pixels);
+	if (w * COLUMN > max_bytes)
+		return mr_err_set(err, MR_ELIMIT,
+				  "PNG: rows of %llu pixels need %llu bytes; "
+				  "raise --memory",
+				  (unsigned long long)w,
+				  (unsigned long long)w * COLUMN);
+	return 0;
+}
+
 int mr_png_start(struct mr_png *p, const uint8_t *bytes, size_t n,
-		 int64_t max_pixels, int64_t *h, int64_t *w, struct mr_err *err)
+		 int64_t max_pixels, size_t max_bytes, int64_t *h, int64_t *w,
+		 struct mr_err *err)
 {
 	int e;
 
@@ -79,12 +102,9 @@ int mr_png_start(struct mr_png *p, const uint8_t *bytes, size_t n,
 		e = spng_get_ihdr(p->c, &p->head);
 	if (e)
 		return failed(p, e, err);
-	if ((int64_t)p->head.width * p->head.height > max_pixels)
-		return mr_err_set(err, MR_EDATA,
-				  "PNG: says that it has %u x %u pixels, more "
-				  "than max_pixels=%lld",
-				  p->head.width, p->head.height,
-				  (long long)max_pixels);
+	e = check_size(p, max_pixels, max_bytes, err);
+	if (e)
+		return e;
 	*h = p->head.height;
 	*w = p->head.width;
 	return 0;
@@ -99,6 +119,7 @@ static int reserve_strip(struct mr_png *p, struct mr_err *err)
 	if (need <= p->strip_cap)
 		return 0;
 	free(p->strip);
+	p->strip = NULL;
 	p->strip_cap = 0;
 	p->strip = aligned_alloc(64, need);
 	if (!p->strip)
@@ -192,6 +213,11 @@ int mr_png_stop(struct mr_png *p, bool whole, struct mr_err *err)
 	if (whole && !p->whole && !has_end(p))
 		while (!e && p->row < (int64_t)p->head.height)
 			e = decode_row(p, p->strip, err);
+	/* The checksum of the pixels comes after them. */
+	if (whole && !e && (p->whole || p->row == (int64_t)p->head.height)) {
+		e = spng_decode_chunks(p->c);
+		e = e ? failed(p, e, err) : 0;
+	}
 	end(p);
 	return e;
 }

@@ -15,8 +15,9 @@ bool mr_png_is(const uint8_t *bytes, size_t n);
 int mr_png_new(struct mr_png **p, struct mr_err *err);
 void mr_png_free(struct mr_png *p); /* NULL is allowed */
 
+/* max_bytes: that the decoder may need for rows. */
 int mr_png_start(struct mr_png *p, const uint8_t *bytes, size_t n,
-		 int64_t max_pixels, int64_t *h, int64_t *w,
+		 int64_t max_pixels, size_t max_bytes, int64_t *h, int64_t *w,
 		 struct mr_err *err);
 /* Interlaced images are decoded whole, in scratch. */
 int mr_png_want(struct mr_png *p, const struct mr_rect *r,

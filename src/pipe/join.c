@@ -20,10 +20,14 @@ enum {
 
 /* ---- planning ---- */
 
-/* May a step follow that edits the view so, after those with `before`? */
+/* May a step follow that edits the view so, after those with `before`? A
+ * second crop could reach beyond the first, where the image goes on but its
+ * pixels would be black. */
 static bool may_follow(unsigned before, unsigned flags)
 {
-	return !(flags & MR_VIEW_SCALES) || !before;
+	if (flags & MR_VIEW_SCALES)
+		return !before;
+	return !(flags & before & MR_VIEW_PADS);
 }
 
 int mr_join_count(const struct mr_step *st, int n)

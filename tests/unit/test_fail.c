@@ -15,6 +15,9 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 
+#include <jpeglib.h>
+#include <spng.h>
+
 #include "core/mem.h"
 
 /* ---- what fails, and when ---- */
@@ -131,7 +134,7 @@ WRAP(int, pthread_create,
 
 /* ---- data ---- */
 
-enum { N = 13, WIDTH = 5, MISSING = 7, EPOCHS = 2 };
+enum { N = 13, WIDTH = 5, MISSING = 7, EPOCHS = 2, SIDE = 21 };
 
 static size_t file_bytes(uint64_t sample)
 {
@@ -141,6 +144,81 @@ static size_t file_bytes(uint64_t sample)
 static uint8_t byte_at(uint64_t sample, size_t k)
 {
 	return (uint8_t)mr_mix64(sample * 1000 + k);
+}
+
+/* JPEGs, of which some are progressive and some lie on their side; and PNGs,
+ * of which some are interlaced. */
+static void put_jpeg(uint64_t i, const uint8_t *rgb)
+{
+	static const uint8_t turned[] = "Exif\0\0II*\0\10\0\0\0\1\0\x12\1\3\0"
+					"\1\0\0\0\6\0\0\0\0\0\0";
+	struct jpeg_compress_struct c;
+	struct jpeg_error_mgr errors;
+	uint8_t *bytes = NULL;
+	unsigned long n = 0;
+
+	c.err = jpeg_std_error(&errors);
+	jpeg_create_compress(&c);
+	jpeg_mem_dest(&c, &bytes, &n);
+	c.image_width = c.image_height = SIDE;
+	c.input_components = 3;
+	c.in_color_space = JCS_RGB;
+	jpeg_set_defaults(&c);
+	if (i % 4 == 0)
+		jpeg_simple_progression(&c);
+	jpeg_start_compress(&c, TRUE);
+	if (i % 3 == 0)
+		jpeg_write_marker(&c, JPEG_APP0 + 1, turned,
+				  sizeof(turned) - 1);
+	while (c.next_scanline < SIDE) {
+		uint8_t *row = (uint8_t *)(uintptr_t)(rgb + c.next_scanline *
+								    SIDE * 3);
+
+		jpeg_write_scanlines(&c, &row, 1);
+	}
+	jpeg_finish_compress(&c);
+	jpeg_destroy_compress(&c);
+	put(textf("images/%02d.jpg", (int)i), bytes, n);
+	free(bytes);
+}
+
+static void put_png(uint64_t i, const uint8_t *rgb)
+{
+	struct spng_ihdr head = { .width = SIDE,
+				  .height = SIDE,
+				  .bit_depth = 8,
+				  .color_type = SPNG_COLOR_TYPE_TRUECOLOR,
+				  .interlace_method = i % 4 == 1 };
+	spng_ctx *c = spng_ctx_new(SPNG_CTX_ENCODER);
+	size_t n;
+	void *bytes;
+	int e;
+
+	spng_set_option(c, SPNG_ENCODE_TO_BUFFER, 1);
+	spng_set_ihdr(c, &head);
+	assert_int_equal(spng_encode_image(c, rgb, SIDE * SIDE * 3,
+					   SPNG_FMT_PNG, SPNG_ENCODE_FINALIZE),
+			 0);
+	bytes = spng_get_png_buffer(c, &n, &e);
+	assert_non_null(bytes);
+	put(textf("images/%02d.png", (int)i), bytes, n);
+	free(bytes);
+	spng_ctx_free(c);
+}
+
+static void make_images(void)
+{
+	static uint8_t rgb[SIDE * SIDE * 3];
+
+	assert_int_equal(mkdir(textf("%s/images", top), 0755), 0);
+	for (uint64_t i = 0; i < N; i++) {
+		for (size_t k = 0; k < sizeof(rgb); k++)
+			rgb[k] = (uint8_t)(byte_at(i, k) / 4 + k / 9);
+		if (i % 2)
+			put_png(i, rgb);
+		else
+			put_jpeg(i, rgb);
+	}
 }
 
 static int make_data(void **state)
@@ -167,6 +245,7 @@ static int make_data(void **state)
 	put("list.csv", list, at);
 	put_npy("x.npy", "|u1", 2, shape, rows, sizeof(rows));
 	put_npy("y.npy", "<i8", 1, shape, labels, sizeof(labels));
+	make_images();
 	return 0;
 }
 
@@ -176,6 +255,7 @@ struct job {
 	const char *text; /* with %s for the directory, twice */
 	bool labels;	  /* three times the number */
 	bool padded, missing;
+	bool images; /* what they give is known from a run without failure */
 	int on_error, threads, fetch;
 	bool uring;
 };
@@ -216,6 +296,24 @@ static void on_alarm(int sig)
 			fail_msg(__VA_ARGS__);                              \
 		}                                                           \
 	} while (0)
+
+/* A hash of each image, 0 as long as it is not known. */
+static uint64_t known[EPOCHS][N];
+
+static bool image_is_right(const struct mr_batch *b, uint64_t i)
+{
+	const struct mr_tensor *t = &mr_batch_find(b, "image")->tensor;
+	size_t n = mr_tensor_bytes(t) / mr_batch_count(b);
+	const uint8_t *p = (const uint8_t *)t->data + i * n;
+	uint64_t *want = &known[mr_batch_epoch(b)][mr_batch_indices(b)[i]];
+	uint64_t h = n;
+
+	for (size_t k = 0; k < n; k++)
+		h = mr_mix64(h * 31 + p[k]);
+	if (atomic_load(&what) == NOTHING)
+		*want = h;
+	return *want == h;
+}
 
 static bool row_is_right(const struct job *j, const struct mr_batch *b,
 			 uint64_t i)
@@ -299,7 +397,9 @@ static int consume(const struct job *j, struct mr_loader *l,
 		CHECK(e == MR_OK || e == MR_END, "next() gave %d", e);
 		ends += e == MR_END;
 		for (uint64_t i = 0; b && i < mr_batch_count(b); i++) {
-			CHECK(row_is_right(j, b, i), "a wrong row %d", (int)i);
+			CHECK(j->images ? image_is_right(b, i) :
+					  row_is_right(j, b, i),
+			      "a wrong row %d", (int)i);
 			seen[mr_batch_epoch(b)][mr_batch_indices(b)[i]]++;
 		}
 		mr_batch_release(b);
@@ -469,6 +569,39 @@ static void test_listed_files_survive_every_failure(void **state)
 				 .missing = true });
 }
 
+static void check_images(const char *text)
+{
+	struct job j = { .text = text, .images = true, .threads = 2 };
+
+	for (uint64_t e = 0; e < EPOCHS; e++)
+		memset(known[e], 0, sizeof(known[e]));
+	j.fetch = MR_FETCH_DIRECT;
+	j.on_error = MR_ON_ERROR_SKIP;
+	check_job(&j);
+	for (uint64_t i = 0; i < N; i++)
+		assert_true(known[0][i] != known[1][i]);
+	j.fetch = MR_FETCH_AHEAD;
+	j.on_error = MR_ON_ERROR_STOP;
+	j.threads = 1;
+	j.uring = true;
+	check_job(&j);
+}
+
+static void test_joined_images_survive_every_failure(void **state)
+{
+	(void)state;
+	check_images("files %s/images | decode_image | random_resized_crop 16 "
+		     "| flip | normalize imagenet | batch 4");
+}
+
+static void test_images_step_by_step_survive_every_failure(void **state)
+{
+	(void)state;
+	check_images("files %s/images | decode_image fast=yes | flip | "
+		     "resize 40 | random_crop 12 padding=3 | "
+		     "random_crop 10 padding=1 | cast f32 | batch 4");
+}
+
 static void test_explaining_survives_every_failure(void **state)
 {
 	const char *text = textf("list %s/list.csv | cast i16 | batch 3", top);
@@ -511,6 +644,9 @@ int main(void)
 			test_reading_by_threads_survives_every_failure),
 		cmocka_unit_test(test_padded_files_survive_every_failure),
 		cmocka_unit_test(test_listed_files_survive_every_failure),
+		cmocka_unit_test(test_joined_images_survive_every_failure),
+		cmocka_unit_test(
+			test_images_step_by_step_survive_every_failure),
 		cmocka_unit_test(test_explaining_survives_every_failure),
 	};
 

@@ -108,7 +108,8 @@ static int start_png(const struct mr_opctx *cx, const struct mr_tensor *in)
 	l->started = !e;
 	return e ? e :
 		   mr_png_start(l->png, in->data, mr_tensor_bytes(in),
-				d->max_pixels, &l->h, &l->w, cx->err);
+				d->max_pixels, cx->limit, &l->h, &l->w,
+				cx->err);
 }
 
 static void upright_size(const struct local *l, int64_t *h, int64_t *w)
