@@ -33,7 +33,9 @@ static void free_blocks(struct mr_arena *a)
 void mr_arena_reset(struct mr_arena *a)
 {
 	if (a->first && a->first->next) {
-		a->whole = a->taken + a->taken / 2;
+		size_t more = a->taken + a->taken / 2;
+
+		a->whole = mr_round_up(more < a->max ? more : a->max, MR_ALIGN);
 		free_blocks(a);
 	}
 	a->at = a->first;
