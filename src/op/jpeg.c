@@ -392,16 +392,15 @@ static unsigned muldiv255(unsigned a, unsigned b)
 	return ((t >> 8) + t) >> 8;
 }
 
-/* In place. Files with Adobe's marker hold the inks inverted. */
-static void cmyk_to_rgb(uint8_t *p, size_t n, bool inverted)
+/* In place. The inks are stored inverted, as Adobe does it, with its marker or
+ * without; Pillow thinks so, too. */
+static void cmyk_to_rgb(uint8_t *p, size_t n)
 {
-	unsigned flip = inverted ? 255 : 0;
-
 	for (; n; n--, p += 4) {
-		unsigned white = 255 - (p[3] ^ flip);
+		unsigned white = p[3];
 
 		for (int i = 0; i < 3; i++)
-			p[i] = (uint8_t)(white - muldiv255(p[i] ^ flip, white));
+			p[i] = (uint8_t)(white - muldiv255(255u - p[i], white));
 	}
 }
 
@@ -426,8 +425,7 @@ int mr_jpeg_rows(struct mr_jpeg *j, struct mr_rows *out, struct mr_err *err)
 		return damaged(j);
 	if (c->out_color_space == JCS_CMYK)
 		for (int i = 0; i < n; i++)
-			cmyk_to_rgb(row[i], c->output_width,
-				    c->saw_Adobe_marker);
+			cmyk_to_rgb(row[i], c->output_width);
 	j->left -= n;
 	*out = (struct mr_rows){ j->strip + (size_t)j->skip * 4, j->stride, n };
 	return 0;

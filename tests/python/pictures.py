@@ -96,6 +96,13 @@ def astray():
     }
 
 
+def without_adobe(jpeg):
+    """The file without its APP14 segment."""
+    at = jpeg.index(b"\xff\xee")
+    return jpeg[:at] + jpeg[at + 2 + int.from_bytes(jpeg[at + 2:at + 4],
+                                                    "big"):]
+
+
 def jpegs():
     """{name: bytes}, all of which Pillow can read."""
     files = {}
@@ -109,6 +116,7 @@ def jpegs():
                     **({how: True} if how != "plain" else {}))
         files[f"grey-{size}"] = encoded(rgb.convert("L"), "JPEG")
         files[f"cmyk-{size}"] = encoded(rgb.convert("CMYK"), "JPEG")
+        files[f"cmyk-bare-{size}"] = without_adobe(files[f"cmyk-{size}"])
         for name, words in {
                 "440": ["sample=1x2"], "411": ["sample=4x1"],
                 "410": ["sample=4x2"], "441": ["sample=1x4"],
