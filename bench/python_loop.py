@@ -15,7 +15,7 @@ def main(env, report):
     pipeline = f"npy '{path}' | batch 32"
     epochs = epochs_for(env.seconds,
                         env.run(pipeline, "--threads", 2, "--epochs", 1))
-    rounds = 3 if env.quick else 11
+    rounds = 3 if env.quick else 41
     report.setting(rounds=rounds, epochs=epochs, threads=2, sample=SIZE,
                    samples=count, clock="from opening the loader to the end")
     where = dict(os.environ, PYTHONPATH=os.path.join(env.build, "python"),
