@@ -44,7 +44,7 @@ def main(env, report):
     pipeline = f"npy '{path}' | batch 32"
     one = env.run(pipeline, "--threads", 2, "--epochs", 1)
     epochs = epochs_for(env.seconds, one)
-    rounds = 3 if env.quick else 21
+    rounds = 3 if env.quick else 101
     report.setting(rounds=rounds, epochs=epochs, threads=2, sample=SIZE,
                    samples=count, clock="spawn to exit")
 
