@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turns lists of files into C tables: src/op/any/cast.c holds mr_op_cast.
 
-usage: registry.py steps OUT SOURCES... -- STEPS...
+usage: registry.py steps OUT SOURCES... -- CODECS... -- STEPS... -- MISSING...
        registry.py commands OUT COMMANDS...
 
-A file without its symbol fails to link.
+A file without its symbol fails to link. MISSING are sources that this build
+lacks, as NAME=WHY.
 """
 import os
 import sys
@@ -15,16 +16,22 @@ def names(files):
     return sorted(os.path.splitext(os.path.basename(f))[0] for f in files)
 
 
-def steps(sources, ops):
+def table(kind, prefix, members):
+    lines = [f'extern const struct {kind} {prefix}_{n};' for n in members]
+    lines += ['', f'const struct {kind} *const {prefix}s[] = {{']
+    return lines + [f'\t&{prefix}_{n},' for n in members] + ['\tNULL', '};', '']
+
+
+def steps(sources, codecs, ops, missing):
     lines = ['/* Made by tools/registry.py from the list of files. */',
-             '#include "op/op.h"', '#include "source/source.h"', '']
-    lines += [f'extern const struct mr_source mr_source_{n};' for n in sources]
-    lines += [f'extern const struct mr_op mr_op_{n};' for n in ops]
-    lines += ['', 'const struct mr_source *const mr_sources[] = {']
-    lines += [f'\t&mr_source_{n},' for n in sources] + ['\tNULL', '};']
-    lines += ['', 'const struct mr_op *const mr_ops[] = {']
-    lines += [f'\t&mr_op_{n},' for n in ops] + ['\tNULL', '};', '']
-    return lines
+             '#include "op/op.h"', '#include "source/source.h"',
+             '#include "store/codec.h"', '']
+    lines += table('mr_source', 'mr_source', sources)
+    lines += table('mr_codec', 'mr_codec', codecs)
+    lines += table('mr_op', 'mr_op', ops)
+    lines += ['const struct mr_missing mr_missing_sources[] = {']
+    lines += ['\t{ "%s", "%s" },' % tuple(m.split('=', 1)) for m in missing]
+    return lines + ['\t{ NULL, NULL }', '};', '']
 
 
 def commands(cmds):
@@ -39,8 +46,10 @@ def commands(cmds):
 def main():
     kind, out, files = sys.argv[1], sys.argv[2], sys.argv[3:]
     if kind == 'steps':
-        cut = files.index('--')
-        lines = steps(names(files[:cut]), names(files[cut + 1:]))
+        lists = [[]]
+        for f in files:
+            lists[-1].append(f) if f != '--' else lists.append([])
+        lines = steps(*map(names, lists[:3]), lists[3])
     else:
         lines = commands(names(files))
     with open(out, 'w') as f:

@@ -25,7 +25,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define MR_PLUGIN_ABI 2
+#define MR_PLUGIN_ABI 3
 
 /* Sets *err and returns code, so that `return mr_err_set(...)` reads well.
  * Adding context to an error: mr_err_prefix(err, "file.npy: "). */
@@ -208,14 +208,30 @@ struct mr_extent {
 	int fd;		  /* kept open by the source, or -1 */
 	uint64_t offset;
 	uint64_t length; /* or MR_TO_END: the rest of the file */
-	/* NULL, or the same bytes in a mapping of the file. The loader
-	 * survives a file that shrinks; a source's own code would not. */
+	/* NULL, or the same bytes in a mapping of the file, by a source with
+	 * MR_SOURCE_MAPS. The loader survives a file that shrinks; other
+	 * code of a source would not. */
 	const void *mapped;
 };
 
 struct mr_source_env {
 	int threads;	 /* how many a source may use while it opens */
 	const char *cwd; /* NULL, or what relative paths are relative to */
+};
+
+/* What a source is given for one sample. */
+struct mr_load {
+	const void *self;
+	uint64_t index;		  /* of the sample in the data set */
+	void *local;		  /* the thread's own state, or NULL */
+	struct mr_arena *scratch; /* emptied when the sample has been loaded */
+	size_t limit;		  /* bytes that a sample may take */
+	/*
+	 * Room for field i, asked for once at most: in the batch itself where
+	 * no step follows, so that nothing is copied. NULL: *err says why.
+	 */
+	void *(*room)(const struct mr_load *ld, int field, size_t bytes);
+	struct mr_err *err;
 };
 
 struct mr_source {
@@ -233,29 +249,41 @@ struct mr_source {
 	/*
 	 * Either locate() and unpack(), so that the loader reads ahead as
 	 * the storage likes it: locate() says where sample `index` lies
-	 * (path may be built in buf), unpack() points the fields into the
-	 * bytes that were read, or copies small ones into f[i].data when it
-	 * is not NULL. Field 0 of a source with MR_SOURCE_RAW is those bytes
-	 * themselves; they may then be read straight into the batch, and
-	 * unpack() is called with the tensors of the other fields only
-	 * being of interest.
+	 * (path may be built in buf), unpack() gives each field f[i] its
+	 * shape, where the type left that open, and its data: a place in the
+	 * bytes that were read, or what it wrote to ld->room(). Field 0 of a
+	 * source with MR_SOURCE_RAW is those bytes themselves; they may then
+	 * be read straight into the batch.
 	 */
 	int (*locate)(const void *self, uint64_t index, char *buf, size_t cap,
 		      struct mr_extent *e, struct mr_err *err);
-	int (*unpack)(const void *self, uint64_t index, const void *bytes,
-		      size_t length, struct mr_tensor *f, struct mr_err *err);
-	/* Or generate(): fill the fields' data, whose shapes are fixed. */
-	int (*generate)(const void *self, uint64_t index, struct mr_tensor *f,
-			struct mr_err *err);
+	int (*unpack)(const struct mr_load *ld, const void *bytes,
+		      size_t length, struct mr_tensor *f);
+	/* Or load(): the source makes or reads the sample itself. */
+	int (*load)(const struct mr_load *ld, struct mr_tensor *f);
 	/* The sample's key, as snprintf(). */
 	size_t (*key)(const void *self, uint64_t index, char *buf, size_t cap);
 	/* Class names of field `label`; NULL past the end. May be NULL. */
 	const char *(*class_name)(const void *self, uint64_t label);
 	/* A hash of what identifies the data set's content. May be NULL. */
 	uint64_t (*fingerprint)(const void *self);
+	/* As of a step: bytes of state that each thread keeps. */
+	size_t local;
+	void (*drop)(void *local);
+	/*
+	 * Of a source that stands for the first stages of another pipeline:
+	 * how many, and in *deferred the text of those of them that are still
+	 * to be done, or NULL. Steps after it draw the random numbers that
+	 * they would draw there. May be NULL.
+	 */
+	int (*stands_for)(const void *self, const char **deferred);
 };
 
-enum { MR_SOURCE_RAW = 1 };
+enum {
+	MR_SOURCE_RAW = 1,
+	MR_SOURCE_MAPS = 2, /* extents may be mapped; steps then read from the
+			     * mapping itself */
+};
 
 /* ---- what there is ---- */
 

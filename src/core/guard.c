@@ -51,16 +51,31 @@ int mr_guard_take(struct mr_err *err)
 			0;
 }
 
+sigjmp_buf *mr_guard_point(void)
+{
+	return &guard.back;
+}
+
+void mr_guard_arm(const void *from, size_t n)
+{
+	guard.from = (uintptr_t)from;
+	guard.to = (uintptr_t)from + n;
+}
+
+void mr_guard_disarm(void)
+{
+	guard.from = guard.to = 0;
+}
+
 bool mr_guard_copy(void *dst, const void *src, size_t n)
 {
 	/* No signal mask to restore: the handler runs with SA_NODEFER. */
-	if (sigsetjmp(guard.back, 0)) {
-		guard.from = guard.to = 0;
+	if (mr_guard_set()) {
+		mr_guard_disarm();
 		return false;
 	}
-	guard.from = (uintptr_t)src;
-	guard.to = (uintptr_t)src + n;
+	mr_guard_arm(src, n);
 	memcpy(dst, src, n);
-	guard.from = guard.to = 0;
+	mr_guard_disarm();
 	return true;
 }

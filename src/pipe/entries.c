@@ -1,37 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What there is, as one table: sources, then steps. */
+/* What there is, as one table: sources, codecs, steps, and what is missing. */
 #include "op/op.h"
 #include "source/source.h"
+#include "store/codec.h"
 
-static size_t source_count(void)
-{
-	size_t n = 0;
-
-	while (mr_sources[n])
-		n++;
-	return n;
-}
+/* The i-th of an array that ends with NULL; else i is lessened by its length.
+ */
+#define PICK(table, i, found)                    \
+	do {                                     \
+		size_t n_ = 0;                   \
+		while ((table)[n_] && n_ < *(i)) \
+			n_++;                    \
+		(found) = (table)[n_];           \
+		*(i) -= n_;                      \
+	} while (0)
 
 bool mr_entry(size_t i, struct mr_entry *e)
 {
-	size_t sources = source_count();
+	const struct mr_source *s;
+	const struct mr_codec *c;
+	const struct mr_op *o;
 
-	if (i < sources) {
-		const struct mr_source *s = mr_sources[i];
-
+	PICK(mr_sources, &i, s);
+	if (s) {
 		*e = (struct mr_entry){ MR_KIND_SOURCE, s->name, s->help,
 					s->params, NULL };
 		return true;
 	}
-	i -= sources;
-	for (size_t k = 0; mr_ops[k]; k++) {
-		if (k == i) {
-			const struct mr_op *o = mr_ops[k];
-
-			*e = (struct mr_entry){ MR_KIND_STEP, o->name, o->help,
-						o->params, NULL };
-			return true;
-		}
+	for (size_t k = 0; mr_missing_sources[k].name; k++, i--) {
+		if (i > 0)
+			continue;
+		*e = (struct mr_entry){ MR_KIND_SOURCE,
+					mr_missing_sources[k].name, "", NULL,
+					mr_missing_sources[k].needs };
+		return true;
 	}
-	return false;
+	PICK(mr_ops, &i, o);
+	if (o) {
+		*e = (struct mr_entry){ MR_KIND_STEP, o->name, o->help,
+					o->params, NULL };
+		return true;
+	}
+	PICK(mr_codecs, &i, c);
+	if (c)
+		*e = (struct mr_entry){ MR_KIND_CODEC, c->name, c->help, NULL,
+					NULL };
+	return c != NULL;
 }

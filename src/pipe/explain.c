@@ -48,8 +48,6 @@ static const char *place(const struct mr_loader *l, int stage)
 	if (out < 0)
 		return "in the worker's cache";
 	o = &p->out[out];
-	if (stage == 0 && !o->placed)
-		return "copied into the batch";
 	if (!o->dense && p->pad)
 		return "into the batch, then padded";
 	return "straight into the batch";

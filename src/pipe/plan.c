@@ -158,12 +158,8 @@ static int plan_outputs(struct mr_plan *plan, const struct mr_fields *fs,
 				o->placed = true;
 			}
 		}
-		if (!o->placed) {
+		if (!o->placed)
 			plan->in_out[o->id] = i;
-			o->placed = o->dense ||
-				    (o->id == 0 &&
-				     plan->source->flags & MR_SOURCE_RAW);
-		}
 	}
 	plan->outs = fs->n;
 	return 0;

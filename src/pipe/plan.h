@@ -29,7 +29,7 @@ struct mr_out_field {
 	bool dense;	  /* one shape: rows of row_bytes */
 	size_t row_bytes; /* when dense */
 	int ragged;	  /* else: its number among the ragged ones */
-	bool placed;	  /* a step (or the read) writes it in place */
+	bool placed;	  /* a step writes it in place; else the read */
 };
 
 struct mr_plan {

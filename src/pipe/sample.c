@@ -145,25 +145,109 @@ static int take_fetched(struct mr_worker *w, const struct mr_fetched *got,
 	return 0;
 }
 
-/* Small fixed fields (labels) are written by the source where they belong. */
-static int place_fixed(struct mr_worker *w, const struct mr_row *r,
-		       struct mr_tensor *t, int first)
+/* What a source's load() or unpack() works with. */
+struct loading {
+	struct mr_load ld; /* first: room() is given this one */
+	struct mr_worker *w;
+	const struct mr_row *row;
+	unsigned roomed; /* a bit for each field that asked for room */
+};
+
+static void *room(const struct mr_load *ld, int field, size_t bytes)
 {
-	const struct mr_plan *p = &w->l->plan;
+	struct loading *g = (struct loading *)(uintptr_t)ld;
+	const struct mr_plan *p = &g->w->l->plan;
+	struct mr_sink s = { g->row, field, p->in_out[field] };
+
+	if (s.out >= 0 && p->out[s.out].dense &&
+	    bytes != p->out[s.out].row_bytes) {
+		mr_err_set(ld->err, MR_EDATA,
+			   "field '%s' has %zu bytes, and %zu in other "
+			   "samples",
+			   p->out[s.out].name, bytes, p->out[s.out].row_bytes);
+		return NULL;
+	}
+	g->roomed |= 1u << field;
+	return mr_sink_reserve(g->w, &s, bytes, 0);
+}
+
+static int other_shape(struct mr_worker *w, const struct mr_field_spec *f,
+		       const struct mr_tensor *t)
+{
+	struct mr_spec is = { .dtype = t->dtype, .ndim = t->ndim };
+	char have[128], want[128];
+
+	memcpy(is.shape, t->shape, sizeof(is.shape));
+	mr_spec_text(&is, have, sizeof(have));
+	mr_spec_text(&f->spec, want, sizeof(want));
+	return mr_err_set(&w->err, MR_EDATA, "field '%s' is %s, want %s",
+			  f->name, have, want);
+}
+
+static bool shape_fits(const struct mr_tensor *t, const struct mr_spec *s)
+{
+	for (int i = 0; i < s->ndim; i++)
+		if (t->shape[i] != s->shape[i] &&
+		    (s->shape[i] != MR_ANY || t->shape[i] < 0))
+			return false;
+	return true;
+}
+
+/* The fields are there: what leaves without a step goes to the batch, if it
+ * is not there already. Bytes of a raw field 0 are. */
+static int place_fields(struct loading *g, struct mr_tensor *t, bool raw)
+{
+	const struct mr_plan *p = &g->w->l->plan;
 
 	for (int i = 0; i < p->in.n; i++) {
-		struct mr_sink s = { r, i, p->in_out[i] };
+		struct mr_sink s = { g->row, i, p->in_out[i] };
 
-		t[i] = mr_tensor_of(&p->in.item[i].spec);
-		w->side[i] = 0;
-		if (i < first || !mr_spec_fixed(&p->in.item[i].spec))
-			continue;
-		t[i].data = mr_sink_reserve(w, &s, mr_tensor_bytes(&t[i]), 0);
-		if (!t[i].data)
-			return w->err.code;
-		mr_sink_settle(w, &s, &t[i]);
+		if (!shape_fits(&t[i], &p->in.item[i].spec))
+			return other_shape(g->w, &p->in.item[i], &t[i]);
+		if (!(g->roomed & 1u << i) && s.out >= 0 && !(raw && i == 0)) {
+			size_t n = mr_tensor_bytes(&t[i]);
+			void *to = mr_sink_reserve(g->w, &s, n, 0);
+
+			if (!to)
+				return g->w->err.code;
+			memcpy(to, t[i].data, n);
+			t[i].data = to;
+			g->roomed |= 1u << i;
+		}
+		if (g->roomed & 1u << i)
+			mr_sink_settle(g->w, &s, &t[i]);
 	}
 	return 0;
+}
+
+/* The bytes of a sample; false in *sunk when they lie elsewhere than in the
+ * sink, where nothing is copied. */
+static int read_bytes(struct mr_worker *w, const struct mr_row *r,
+		      const struct mr_fetched *got, const struct mr_sink *s,
+		      uint8_t **data, size_t *n, bool *sunk)
+{
+	const struct mr_plan *p = &w->l->plan;
+	struct mr_extent x;
+	int e = p->source->locate(p->source_self, r->index, w->path,
+				  sizeof(w->path), &x, &w->err);
+
+	if (e)
+		return e;
+	w->offset = x.offset;
+	*sunk = s->out >= 0;
+	if (got && !got->retry) {
+		e = take_fetched(w, got, &x, s, data, n);
+	} else if (x.mapped && s->out < 0) {
+		mr_guard_arm(x.mapped, x.length);
+		*data = (uint8_t *)(uintptr_t)x.mapped;
+		*n = x.length;
+	} else {
+		e = read_direct(w, &x, s, data, n);
+		*sunk = true;
+	}
+	w->bytes = *n;
+	mr_count(&w->stats->bytes_read, *n);
+	return e;
 }
 
 static int read_sample(struct mr_worker *w, const struct mr_row *r,
@@ -173,39 +257,39 @@ static int read_sample(struct mr_worker *w, const struct mr_row *r,
 	bool raw = p->source->flags & MR_SOURCE_RAW;
 	struct mr_sink s = { r, raw ? 0 : MR_MAX_FIELDS,
 			     raw ? p->in_out[0] : -1 };
-	struct mr_extent x;
+	struct loading g = { .ld = { .self = p->source_self,
+				     .index = r->index,
+				     .local = w->local[0],
+				     .scratch = &w->scratch,
+				     .limit = w->l->sample_max,
+				     .room = room,
+				     .err = &w->err },
+			     .w = w,
+			     .row = r };
 	uint8_t *data = NULL;
 	size_t n = 0;
+	bool sunk;
 	int e;
 
-	if (!p->source->locate) {
-		e = place_fixed(w, r, t, 0);
-		return e ? e :
-			   p->source->generate(p->source_self, r->index, t,
-					       &w->err);
+	for (int i = 0; i < p->in.n; i++) {
+		t[i] = mr_tensor_of(&p->in.item[i].spec);
+		w->side[i] = 0;
 	}
-	e = place_fixed(w, r, t, raw);
-	if (!e)
-		e = p->source->locate(p->source_self, r->index, w->path,
-				      sizeof(w->path), &x, &w->err);
+	if (p->source->load) {
+		e = p->source->load(&g.ld, t);
+		mr_arena_reset(&w->scratch);
+		return e ? e : place_fields(&g, t, false);
+	}
+	e = read_bytes(w, r, got, &s, &data, &n, &sunk);
 	if (e)
 		return e;
-	w->offset = x.offset;
-	if (got && !got->retry)
-		e = take_fetched(w, got, &x, &s, &data, &n);
-	else
-		e = read_direct(w, &x, &s, &data, &n);
-	if (!e)
-		e = p->source->unpack(p->source_self, r->index, data, n, t,
-				      &w->err);
+	e = p->source->unpack(&g.ld, data, n, t);
+	mr_arena_reset(&w->scratch);
 	if (e)
 		return e;
-	/* What was read ahead stays in its buffer until the sample is done. */
-	if (s.out >= 0 || !got || got->retry)
+	if (sunk)
 		mr_sink_settle(w, &s, &t[0]);
-	w->bytes = n;
-	mr_count(&w->stats->bytes_read, n);
-	return 0;
+	return place_fields(&g, t, raw && s.out >= 0);
 }
 
 /* ---- the steps ---- */
@@ -264,30 +348,6 @@ static int run_step(struct mr_worker *w, const struct mr_row *r,
 	return 0;
 }
 
-/* Output fields that neither a step nor the read has put in place. */
-static int place_rest(struct mr_worker *w, const struct mr_row *r,
-		      struct mr_tensor *t)
-{
-	const struct mr_plan *p = &w->l->plan;
-
-	for (int i = 0; i < p->outs; i++) {
-		struct mr_tensor *f = &t[p->out[i].id];
-		struct mr_sink s = { r, p->out[i].id, i };
-		size_t n;
-		void *to;
-
-		if (p->out[i].placed)
-			continue;
-		n = mr_tensor_bytes(f);
-		to = mr_sink_reserve(w, &s, n, 0);
-		if (!to)
-			return w->err.code;
-		memcpy(to, f->data, n);
-		mr_sink_settle(w, &s, f);
-	}
-	return 0;
-}
-
 /* One sample from the storage to its row. */
 static int sample(struct mr_worker *w, const struct mr_row *r,
 		  const struct mr_fetched *got)
@@ -316,7 +376,35 @@ static int sample(struct mr_worker *w, const struct mr_row *r,
 		if (e)
 			return e;
 	}
-	return place_rest(w, r, t);
+	return 0;
+}
+
+/* A file that was mapped has shrunk, or cannot be read, in the middle of a
+ * step: what that step keeps for this thread is no longer to be trusted. */
+static int lost_mapping(struct mr_worker *w)
+{
+	mr_guard_disarm();
+	mr_arena_reset(&w->scratch);
+	if (mr_worker_renew_locals(w))
+		return w->err.code;
+	return mr_err_set(&w->err, MR_EDATA,
+			  "the file has shrunk since it was opened, or cannot "
+			  "be read: no bytes of the sample at %llu",
+			  (unsigned long long)w->offset);
+}
+
+static int guarded_sample(struct mr_worker *w, const struct mr_row *r,
+			  const struct mr_fetched *got)
+{
+	int e;
+
+	if (!(w->l->plan.source->flags & MR_SOURCE_MAPS))
+		return sample(w, r, got);
+	if (mr_guard_set())
+		return lost_mapping(w);
+	e = sample(w, r, got);
+	mr_guard_disarm();
+	return e;
 }
 
 /* ---- bad samples ---- */
@@ -352,7 +440,7 @@ static bool replace(struct mr_worker *w, struct mr_row *r, const size_t *used)
 	for (int i = 0; i < REPLACE_TRIES; i++) {
 		rewind_run(r->run, used);
 		r->index = mr_rng_below(&rng, w->l->plan.samples);
-		if (sample(w, r, NULL) == 0)
+		if (guarded_sample(w, r, NULL) == 0)
 			return true;
 	}
 	return false;
@@ -367,7 +455,7 @@ void mr_sample_row(struct mr_worker *w, struct mr_row *r,
 	mr_lap_start(w, r->at);
 	if (r->run)
 		memcpy(used, r->run->used, sizeof(used));
-	good = sample(w, r, got) == 0;
+	good = guarded_sample(w, r, got) == 0;
 	if (!good) {
 		report_bad(w, r);
 		if (w->l->opt.on_error == MR_ON_ERROR_REPLACE)

@@ -343,18 +343,19 @@ int mr_thread_start(pthread_t *t, const char *name, void *(*main)(void *),
 	return e;
 }
 
-/* State that the steps keep for this thread. */
+/* State that the source (stage 0) and the steps keep for this thread. */
 static int make_locals(struct mr_worker *w, struct mr_err *err)
 {
 	const struct mr_plan *p = &w->l->plan;
 
-	for (int k = 0; k < p->steps; k++) {
-		const struct mr_step *st = &p->step[k];
+	for (int i = 0; i < p->pipeline->n; i++) {
+		const struct mr_op *op = p->pipeline->stage[i].op;
+		size_t bytes = op ? op->local : p->source->local;
 
-		if (!st->op->local)
+		if (!bytes)
 			continue;
-		w->local[st->stage] = mr_alloc(1, st->op->local, err);
-		if (!w->local[st->stage])
+		w->local[i] = mr_alloc(1, bytes, err);
+		if (!w->local[i])
 			return MR_ENOMEM;
 	}
 	return 0;
@@ -364,13 +365,21 @@ static void drop_locals(struct mr_worker *w)
 {
 	const struct mr_plan *p = &w->l->plan;
 
-	for (int k = 0; k < p->steps; k++) {
-		void *local = w->local[p->step[k].stage];
+	for (int i = 0; i < p->pipeline->n; i++) {
+		const struct mr_op *op = p->pipeline->stage[i].op;
+		void (*drop)(void *) = op ? op->drop : p->source->drop;
 
-		if (local && p->step[k].op->drop)
-			p->step[k].op->drop(local);
-		free(local);
+		if (w->local[i] && drop)
+			drop(w->local[i]);
+		free(w->local[i]);
+		w->local[i] = NULL;
 	}
+}
+
+int mr_worker_renew_locals(struct mr_worker *w)
+{
+	drop_locals(w);
+	return make_locals(w, &w->err);
 }
 
 int mr_workers_start(struct mr_loader *l, struct mr_err *err)

@@ -63,6 +63,9 @@ void mr_step_context(struct mr_worker *w, const struct mr_row *r,
 		     const struct mr_step *st, struct mr_rng *rng,
 		     struct mr_opctx *cx);
 
+/* Makes the state that source and steps keep for this thread afresh. */
+int mr_worker_renew_locals(struct mr_worker *w);
+
 /*
  * Takes a sample through the read and all steps, into its row of the batch.
  * got: its bytes if they were read ahead, or NULL. A sample that fails is

@@ -261,11 +261,10 @@ void mr_path_extent(struct mr_extent *e, const char *buf)
 	*e = (struct mr_extent){ .path = buf, .fd = -1, .length = MR_TO_END };
 }
 
-void mr_path_unpack(int64_t label, const void *bytes, size_t length,
-		    struct mr_tensor *f)
+int mr_path_unpack(const struct mr_load *ld, int64_t label, const void *bytes,
+		   size_t length, struct mr_tensor *f)
 {
 	f[0].shape[0] = (int64_t)length;
 	f[0].data = (void *)(uintptr_t)bytes;
-	if (f[1].data)
-		memcpy(f[1].data, &label, sizeof(label));
+	return mr_load_i64(ld, 1, label, f);
 }

@@ -69,7 +69,7 @@ int mr_path_join(char *buf, size_t cap, const char *a, const char *b,
 void mr_path_fields(struct mr_fields *out);
 /* The whole file whose path was built in buf. */
 void mr_path_extent(struct mr_extent *e, const char *buf);
-void mr_path_unpack(int64_t label, const void *bytes, size_t length,
-		    struct mr_tensor *f);
+int mr_path_unpack(const struct mr_load *ld, int64_t label, const void *bytes,
+		   size_t length, struct mr_tensor *f);
 
 #endif

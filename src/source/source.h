@@ -14,13 +14,18 @@
 /* All sources built in, ends with NULL; made by tools/registry.py. */
 extern const struct mr_source *const mr_sources[];
 
+/* Sources that this build lacks, and what they need; ends with NULL. */
+struct mr_missing {
+	const char *name, *needs;
+};
+extern const struct mr_missing mr_missing_sources[];
+
 /* Append a field to fs. shape: ndim numbers, or NULL for a scalar. */
 void mr_fields_add(struct mr_fields *fs, const char *name, enum mr_dtype dtype,
 		   int ndim, const int64_t *shape);
 
-/* A sorted list of paths that match a glob (or the one path, when it has no
- * wildcard); MR_EIO naming the pattern when there is none. The caller frees
- * each and the array. */
-int mr_glob(const char *pattern, char ***paths, size_t *n, struct mr_err *err);
+/* Field i is a number. */
+int mr_load_i64(const struct mr_load *ld, int i, int64_t value,
+		struct mr_tensor *f);
 
 #endif

@@ -16,6 +16,8 @@
 
 #include "core/file.h"
 #include "core/param.h"
+#include "io/input.h"
+#include "load.h"
 #include "source/paths.h"
 #include "source/walk.h"
 
@@ -148,8 +150,7 @@ static void must_fail(const struct mr_source *src, const char *value,
 static int64_t label_of(const struct opened *o, uint64_t i)
 {
 	int64_t label = -99;
-	struct mr_tensor f[2] = { { .dtype = MR_U8, .ndim = 1 },
-				  { .dtype = MR_I64, .data = &label } };
+	struct loaded ld;
 	char bytes[64] = "";
 	size_t n = 3;
 
@@ -159,8 +160,13 @@ static int64_t label_of(const struct opened *o, uint64_t i)
 		o->src->locate(o->self, i, NULL, 0, &e, NULL);
 		n = (size_t)e.length;
 	}
-	assert_int_equal(o->src->unpack(o->self, i, bytes, n, f, NULL), 0);
-	assert_ptr_equal(f[0].data, bytes);
+	loaded_init(&ld, o->src, o->self);
+	loaded_begin(&ld, i);
+	assert_int_equal(o->src->unpack(&ld.ld, bytes, n, ld.f), 0);
+	assert_ptr_equal(ld.f[0].data, bytes);
+	if (ld.fields.n > 1)
+		memcpy(&label, ld.f[1].data, sizeof(label));
+	loaded_fini(&ld, o->src);
 	return label;
 }
 
@@ -898,36 +904,50 @@ static void test_npy_without_match_is_an_error(void **state)
 static void test_npy_bytes_cut_off_later_are_noticed(void **state)
 {
 	struct opened o;
-	struct mr_tensor f[2] = { 0 };
+	struct loaded ld;
 
 	(void)state;
 	put_npy("x.npy", 1, HEADER("|u1", "(3, 2)"), 6);
 	o = must_open(&mr_source_npy, "x.npy", NULL, NULL);
-	assert_int_equal(o.src->unpack(o.self, 2, "a", 1, f, &o.err), MR_EDATA);
-	assert_non_null(strstr(o.err.text, "1 of 2 bytes"));
+	loaded_init(&ld, o.src, o.self);
+	loaded_begin(&ld, 2);
+	assert_int_equal(o.src->unpack(&ld.ld, "a", 1, ld.f), MR_EDATA);
+	assert_non_null(strstr(ld.err.text, "1 of 2 bytes"));
+	loaded_fini(&ld, o.src);
 	shut(&o);
 }
 
 /* ---- synthetic ---- */
 
+/* Sample i of a source that makes them; returns its label. */
+static int64_t made(const struct opened *o, uint64_t i, void *data, size_t n)
+{
+	struct loaded ld;
+	int64_t label;
+
+	loaded_init(&ld, o->src, o->self);
+	loaded_begin(&ld, i);
+	assert_int_equal(o->src->load(&ld.ld, ld.f), 0);
+	memcpy(data, ld.f[0].data, n);
+	memcpy(&label, ld.f[1].data, sizeof(label));
+	loaded_fini(&ld, o->src);
+	return label;
+}
+
 static void test_synthetic_content_depends_on_the_index_only(void **state)
 {
 	static unsigned char a[1001], b[1001];
-	struct mr_tensor f[2] = { { 0 } };
 	struct opened o =
 		must_open(&mr_source_synthetic, "7x11x13", "classes", "3");
 	int64_t label;
 
 	(void)state;
-	f[1].data = &label;
-	f[0].data = a;
-	o.src->generate(o.self, 5, f, NULL);
+	label = made(&o, 5, a, sizeof(a));
 	assert_int_equal(label, 2);
-	f[0].data = b;
-	o.src->generate(o.self, 6, f, NULL);
+	label = made(&o, 6, b, sizeof(b));
 	assert_int_equal(label, 0);
 	assert_memory_not_equal(a, b, sizeof(a));
-	o.src->generate(o.self, 5, f, NULL);
+	made(&o, 5, b, sizeof(b));
 	assert_memory_equal(a, b, sizeof(a));
 	assert_int_equal(o.src->count(o.self), 10000);
 	shut(&o);
@@ -938,24 +958,18 @@ static void test_synthetic_floats_are_in_0_to_1(void **state)
 	static double d[1000];
 	static float s[1000];
 	static uint16_t h[1000];
-	struct mr_tensor f[2] = { { 0 } };
 	struct opened o;
-	int64_t label;
 	double sum = 0;
 
 	(void)state;
-	f[1].data = &label;
 	o = must_open(&mr_source_synthetic, "1000", "dtype", "f64");
-	f[0].data = d;
-	o.src->generate(o.self, 1, f, NULL);
+	made(&o, 1, d, sizeof(d));
 	shut(&o);
 	o = must_open(&mr_source_synthetic, "1000", "dtype", "f32");
-	f[0].data = s;
-	o.src->generate(o.self, 1, f, NULL);
+	made(&o, 1, s, sizeof(s));
 	shut(&o);
 	o = must_open(&mr_source_synthetic, "1000", "dtype", "f16");
-	f[0].data = h;
-	o.src->generate(o.self, 1, f, NULL);
+	made(&o, 1, h, sizeof(h));
 	shut(&o);
 	for (int i = 0; i < 1000; i++) {
 		assert_true(d[i] >= 0 && d[i] < 1);
@@ -970,14 +984,12 @@ static void test_synthetic_cost_is_processor_time(void **state)
 {
 	struct opened o = must_open(&mr_source_synthetic, "8", "cost", "2ms");
 	unsigned char data[8];
-	int64_t label;
-	struct mr_tensor f[2] = { { .data = data }, { .data = &label } };
 	struct timespec a, b;
 
 	(void)state;
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &a);
 	for (uint64_t i = 0; i < 10; i++)
-		o.src->generate(o.self, i, f, NULL);
+		made(&o, i, data, sizeof(data));
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &b);
 	assert_true((double)(b.tv_sec - a.tv_sec) * 1e3 +
 			    (double)(b.tv_nsec - a.tv_nsec) / 1e6 >=
@@ -1007,19 +1019,19 @@ static void test_glob_sorts_by_bytes_and_takes_odd_names(void **state)
 	put_text("B", "");
 	put_text("a", "");
 	put_text("x[1]", "");
-	assert_int_equal(mr_glob(at("?"), &p, &n, &err), 0);
+	assert_int_equal(mr_input_list(at("?"), &p, &n, &err), 0);
 	assert_int_equal(n, 3);
 	assert_string_equal(p[0], at("B"));
 	assert_string_equal(p[2], at("b"));
 	for (size_t i = 0; i < n; i++)
 		free(p[i]);
 	free(p);
-	assert_int_equal(mr_glob(at("x[1]"), &p, &n, &err), 0);
+	assert_int_equal(mr_input_list(at("x[1]"), &p, &n, &err), 0);
 	assert_int_equal(n, 1);
 	assert_string_equal(p[0], at("x[1]"));
 	free(p[0]);
 	free(p);
-	assert_int_equal(mr_glob(at("z*"), &p, &n, &err), MR_EIO);
+	assert_int_equal(mr_input_list(at("z*"), &p, &n, &err), MR_EIO);
 	assert_non_null(strstr(err.text, at("z*")));
 }
 

@@ -143,16 +143,15 @@ static int locate(const void *self, uint64_t index, char *buf, size_t cap,
 	return mr_path_join(buf, cap, f->root, mr_walk_path(d), name, err);
 }
 
-static int unpack(const void *self, uint64_t index, const void *bytes,
-		  size_t length, struct mr_tensor *t, struct mr_err *err)
+static int unpack(const struct mr_load *ld, const void *bytes, size_t length,
+		  struct mr_tensor *t)
 {
-	const struct files *f = self;
+	const struct files *f = ld->self;
 	const char *name;
 
-	(void)err;
-	mr_path_unpack(mr_walk_file(&f->walk, f->skip + index, &name)->label,
-		       bytes, length, t);
-	return 0;
+	return mr_path_unpack(
+		ld, mr_walk_file(&f->walk, f->skip + ld->index, &name)->label,
+		bytes, length, t);
 }
 
 static size_t key(const void *self, uint64_t index, char *buf, size_t cap)

@@ -458,14 +458,13 @@ static int locate(const void *self, uint64_t index, char *buf, size_t cap,
 			    mr_names_get(&l->paths, index), err);
 }
 
-static int unpack(const void *self, uint64_t index, const void *bytes,
-		  size_t length, struct mr_tensor *f, struct mr_err *err)
+static int unpack(const struct mr_load *ld, const void *bytes, size_t length,
+		  struct mr_tensor *f)
 {
-	const struct list *l = self;
+	const struct list *l = ld->self;
 
-	(void)err;
-	mr_path_unpack(l->label ? l->label[index] : 0, bytes, length, f);
-	return 0;
+	return mr_path_unpack(ld, l->label ? l->label[ld->index] : 0, bytes,
+			      length, f);
 }
 
 static size_t key(const void *self, uint64_t index, char *buf, size_t cap)

@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "core/guard.h"
+#include "io/input.h"
 #include "source/npyfile.h"
 #include "source/paths.h"
 
@@ -81,7 +82,7 @@ static int open_arrays(struct arrays *s, const char *cwd, const char *pattern,
 {
 	char *full = mr_path_resolve(cwd, pattern, err), **paths;
 	size_t n = 0;
-	int e = full ? mr_glob(full, &paths, &n, err) : MR_ENOMEM;
+	int e = full ? mr_input_list(full, &paths, &n, err) : MR_ENOMEM;
 
 	free(full);
 	if (e)
@@ -299,21 +300,19 @@ static int locate(const void *self, uint64_t index, char *buf, size_t cap,
 	return 0;
 }
 
-static int unpack(const void *self, uint64_t index, const void *bytes,
-		  size_t length, struct mr_tensor *f, struct mr_err *err)
+static int unpack(const struct mr_load *ld, const void *bytes, size_t length,
+		  struct mr_tensor *f)
 {
-	const struct npy *s = self;
+	const struct npy *s = ld->self;
 
 	if (length != s->sample_bytes)
-		return mr_err_set(err, MR_EDATA,
+		return mr_err_set(ld->err, MR_EDATA,
 				  "%s: truncated since it was opened: %zu of "
 				  "%llu bytes",
-				  array_of(s, index)->path, length,
+				  array_of(s, ld->index)->path, length,
 				  (unsigned long long)s->sample_bytes);
 	f[0].data = (void *)(uintptr_t)bytes;
-	if (s->label && f[1].data)
-		memcpy(f[1].data, &s->label[index], sizeof(s->label[index]));
-	return 0;
+	return s->label ? mr_load_i64(ld, 1, s->label[ld->index], f) : 0;
 }
 
 static size_t key(const void *self, uint64_t index, char *buf, size_t cap)
@@ -344,7 +343,7 @@ static uint64_t fingerprint(const void *self)
 const struct mr_source mr_source_npy = {
 	.name = "npy",
 	.help = "NumPy arrays, whose first axis counts the samples",
-	.flags = MR_SOURCE_RAW,
+	.flags = MR_SOURCE_RAW | MR_SOURCE_MAPS,
 	.size = sizeof(struct npy),
 	.params = params,
 	.open = open_npy,

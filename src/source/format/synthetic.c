@@ -152,16 +152,17 @@ static double cpu_seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static int generate(const void *self, uint64_t index, struct mr_tensor *f,
-		    struct mr_err *err)
+static int load(const struct mr_load *ld, struct mr_tensor *f)
 {
-	const struct synthetic *s = self;
+	const struct synthetic *s = ld->self;
 	double end = s->cost > 0 ? cpu_seconds() + s->cost : 0;
-	int64_t label = (int64_t)(index % (uint64_t)s->classes);
+	int e = mr_load_i64(ld, 1, (int64_t)(ld->index % (uint64_t)s->classes),
+			    f);
 
-	(void)err;
-	fill(s, index, f[0].data);
-	memcpy(f[1].data, &label, sizeof(label));
+	f[0].data = e ? NULL : ld->room(ld, 0, s->bytes);
+	if (!f[0].data)
+		return ld->err->code;
+	fill(s, ld->index, f[0].data);
 	while (end > 0 && cpu_seconds() < end)
 		;
 	return 0;
@@ -193,7 +194,7 @@ const struct mr_source mr_source_synthetic = {
 	.close = close_synthetic,
 	.count = count,
 	.fields = fields,
-	.generate = generate,
+	.load = load,
 	.key = key,
 	.fingerprint = fingerprint,
 };

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inputs: files that sources read, wherever they lie. Local ones have a
+ * descriptor; others (http://, https://, s3://) are read by requests. What a
+ * source needs to index a file is here; samples themselves are read by the
+ * loader, which an extent tells where.
+ */
+#ifndef MR_IO_INPUT_H
+#define MR_IO_INPUT_H
+
+#include "core/err.h"
+#include "millrace/plugin.h"
+
+struct mr_input;
+
+/*
+ * The inputs that a pattern names: wildcards and {a,b} as a shell's, and
+ * {000..147} counts. Sorted by their bytes, except that braces keep their
+ * order. MR_EIO naming the pattern when there is none. The caller frees each
+ * and the array.
+ */
+int mr_input_list(const char *pattern, char ***paths, size_t *n,
+		  struct mr_err *err);
+
+/* Open one; it must be a file, not a folder. */
+int mr_input_open(struct mr_input **in, const char *path, struct mr_err *err);
+void mr_input_close(struct mr_input *in); /* NULL is allowed */
+
+const char *mr_input_path(const struct mr_input *in);
+uint64_t mr_input_size(const struct mr_input *in);
+/* Of a local file, else -1. */
+int mr_input_fd(const struct mr_input *in);
+/* Nanoseconds since 1970 of its last change, or 0 when that is unknown. */
+int64_t mr_input_changed(const struct mr_input *in);
+
+/* Exactly n bytes from offset; MR_EDATA, naming file and place, when it ends
+ * before. Any thread may call. */
+int mr_input_read(struct mr_input *in, void *to, size_t n, uint64_t offset,
+		  struct mr_err *err);
+
+/* Those bytes as an extent for the loader. */
+void mr_input_extent(const struct mr_input *in, uint64_t offset,
+		     uint64_t length, struct mr_extent *e);
+
+/* The whole of a local file in memory, read-only; NULL when it is remote or
+ * cannot be mapped. Unmapped by close. Reads must be guarded (guard.h). */
+const void *mr_input_map(struct mr_input *in);
+
+#endif
