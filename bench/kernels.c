@@ -5,6 +5,9 @@
  * DCT: per block of 64). The two are taken in turns; the fastest of many
  * rounds counts.
  *
+ * Byte shuffles work on 128 KB at once, and are in ns per byte ("copy": what
+ * memcpy() takes).
+ *
  * usage: kernels [ROUNDS]
  */
 #include <err.h>
@@ -16,13 +19,15 @@
 #include "kernel/jpeg.h"
 #include "kernel/pixels.h"
 #include "kernel/resample.h"
+#include "kernel/shuffle.h"
 
 enum {
 	ROWS = 16,     /* that a decoder hands over at once */
 	WIDTH = 224,   /* of what comes out */
 	WIDEST = 2048, /* of what goes in */
 	IMAGES = 128,  /* in a batch that no cache holds */
-	AREA = WIDTH * WIDTH
+	AREA = WIDTH * WIDTH,
+	SHUFFLED = 128 << 10 /* bytes; twice as many fit into an L2 */
 };
 
 static uint8_t *in, *out;
@@ -186,6 +191,34 @@ static size_t run_grey(struct job *j, bool fast)
 	return AREA;
 }
 
+/* ---- byte shuffles; channels: the size of an element ---- */
+
+static size_t run_shuffle(struct job *j, bool fast)
+{
+	size_t size = (size_t)j->channels;
+
+	(fast ? mr_shuffle : mr_shuffle_plain)(out, in, SHUFFLED / size, size);
+	return SHUFFLED;
+}
+
+static size_t run_unshuffle(struct job *j, bool fast)
+{
+	size_t size = (size_t)j->channels;
+
+	(fast ? mr_unshuffle : mr_unshuffle_plain)(out, in, SHUFFLED / size,
+						   size);
+	return SHUFFLED;
+}
+
+static size_t run_copy(struct job *j, bool fast)
+{
+	(void)j;
+	(void)fast;
+	memcpy(out, in, SHUFFLED);
+	__asm__ volatile("" ::: "memory"); /* not a copy that none reads */
+	return SHUFFLED;
+}
+
 /* ns per pixel of some runs of about a fifth of a millisecond. */
 static double once(struct job *j, run_fn *run, bool fast)
 {
@@ -275,6 +308,19 @@ static void measure_jpeg(int rounds)
 	}
 }
 
+static void measure_shuffles(int rounds)
+{
+	struct job j = { .name = "copy", .channels = 1 };
+
+	measure(&j, run_copy, rounds);
+	for (j.channels = 2; j.channels <= 8; j.channels *= 2) {
+		j.name = "shuffle";
+		measure(&j, run_shuffle, rounds);
+		j.name = "unshuffle";
+		measure(&j, run_unshuffle, rounds);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const int sizes[] = { 150, 224, 300, 375, 500, 1000 };
@@ -302,6 +348,7 @@ int main(int argc, char **argv)
 	measure_scaling("rows", run_rows, 375, 1, MR_FILTER_BILINEAR, rounds);
 	measure_layouts(rounds);
 	measure_jpeg(rounds);
+	measure_shuffles(rounds);
 	free(in);
 	free(out);
 	free(batch);

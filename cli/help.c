@@ -150,6 +150,9 @@ static void entry_man(const struct mr_entry *e, FILE *out)
 	fprintf(out, ".TP\n.B %s\n", e->name);
 	troff(out, e->help);
 	fputs(".\n", out);
+	if (e->max_level)
+		fprintf(out, ".br\nLevels %d to %d, default %d.\n",
+			e->min_level, e->max_level, e->default_level);
 	for (size_t i = 0; i < n; i++) {
 		struct mr_str range = { 0 };
 
@@ -191,7 +194,7 @@ void cli_man(FILE *out)
 	}
 	fputs(".SH OPTIONS OF ALL COMMANDS THAT RUN A PIPELINE\n", out);
 	table_man(mr_option_params(), out);
-	fputs(".SH SOURCES AND STEPS\n", out);
+	fputs(".SH SOURCES, STEPS AND CODECS\n", out);
 	for (size_t i = 0; mr_entry(i, &e); i++)
 		entry_man(&e, out);
 	fputs(".SH EXIT STATUS\n0 done, 1 failed, 2 wrong usage.\n", out);

@@ -17,6 +17,15 @@ static const struct mr_param options[] = {
 
 /* ---- text ---- */
 
+static void list_entry(const struct mr_entry *e)
+{
+	printf("  %-12s %s", e->name, e->help);
+	if (e->max_level)
+		printf(" (levels %d to %d, default %d)", e->min_level,
+		       e->max_level, e->default_level);
+	printf("%s\n", e->missing ? " (not in this build)" : "");
+}
+
 static void list_kind(enum mr_kind kind, const char *title)
 {
 	struct mr_entry e;
@@ -24,8 +33,7 @@ static void list_kind(enum mr_kind kind, const char *title)
 	printf("%s\n", title);
 	for (size_t i = 0; mr_entry(i, &e); i++)
 		if (e.kind == kind)
-			printf("  %-12s %s%s\n", e.name, e.help,
-			       e.missing ? " (not in this build)" : "");
+			list_entry(&e);
 }
 
 static void show_param(const struct mr_param *p, bool first)
@@ -45,12 +53,20 @@ static void show_param(const struct mr_param *p, bool first)
 	mr_str_fini(&range);
 }
 
+static const char *const kinds[] = {
+	[MR_KIND_SOURCE] = "source",
+	[MR_KIND_STEP] = "step",
+	[MR_KIND_CODEC] = "codec",
+};
+
 static void show_entry(const struct mr_entry *e)
 {
 	size_t n = mr_param_count(e->params);
 
-	printf("%s: %s (%s)\n", e->name, e->help,
-	       e->kind == MR_KIND_SOURCE ? "source" : "step");
+	printf("%s: %s (%s)\n", e->name, e->help, kinds[e->kind]);
+	if (e->max_level)
+		printf("  levels       %d to %d; default %d\n", e->min_level,
+		       e->max_level, e->default_level);
 	if (e->missing)
 		printf("not in this build: %s\n", e->missing);
 	for (size_t i = 0; i < n; i++)
@@ -106,6 +122,26 @@ static void markdown_kind(enum mr_kind kind, const char *title)
 	}
 }
 
+static void markdown_codecs(void)
+{
+	struct mr_entry e;
+
+	printf("\n## Codecs\n\n| codec | levels | default | |\n"
+	       "|---|---|---|---|\n");
+	for (size_t i = 0; mr_entry(i, &e); i++) {
+		if (e.kind != MR_KIND_CODEC)
+			continue;
+		printf("| `%s` |", e.name);
+		if (e.max_level)
+			printf(" %d to %d | %d |", e.min_level, e.max_level,
+			       e.default_level);
+		else
+			printf(" | |");
+		cell(e.help);
+		printf("\n");
+	}
+}
+
 static void markdown(void)
 {
 	printf("# Reference\n\n"
@@ -117,6 +153,7 @@ static void markdown(void)
 	       "it they take the first one that fits.\n");
 	markdown_kind(MR_KIND_SOURCE, "Sources");
 	markdown_kind(MR_KIND_STEP, "Steps");
+	markdown_codecs();
 	printf("\n## Commands\n");
 	for (size_t i = 0; cli_commands[i]; i++) {
 		const struct cli_command *c = cli_commands[i];
@@ -158,12 +195,14 @@ static int show_named(const char *name)
 	}
 	near = mr_nearest(name, n, entry_name, NULL);
 	if (near)
-		return cli_usage("list: no source or step '%s'; did you mean "
-				 "'%s'?",
-				 name, near);
-	return cli_usage("list: no source or step '%s'; `millrace list` shows "
-			 "them all",
-			 name);
+		return cli_usage(
+			"list: no source, step or codec '%s'; did you mean "
+			"'%s'?",
+			name, near);
+	return cli_usage(
+		"list: no source, step or codec '%s'; `millrace list` shows "
+		"them all",
+		name);
 }
 
 static int run(const struct cli_args *args, void *options_)
@@ -180,7 +219,7 @@ static int run(const struct cli_args *args, void *options_)
 	} else if (!*what) {
 		list_kind(MR_KIND_SOURCE, "sources");
 		list_kind(MR_KIND_STEP, "steps");
-		printf("codecs\n  none yet: they come with prepared data\n");
+		list_kind(MR_KIND_CODEC, "codecs");
 	} else if (!strcmp(what, "sources")) {
 		list_kind(MR_KIND_SOURCE, "sources");
 	} else if (!strcmp(what, "steps")) {

@@ -294,9 +294,12 @@ struct mr_entry {
 	const char *name, *help;
 	const struct mr_param *params;
 	const char *missing; /* NULL, or why this build lacks it */
+	/* Of a codec: levels from min to max; all 0 when it has none. */
+	int min_level, max_level, default_level;
 };
 
-/* The i-th source or step built in, sources first; false past the end. */
+/* The i-th source, step or codec built in, in this order; false past the
+ * end. */
 bool mr_entry(size_t i, struct mr_entry *e);
 
 /* The loader's options as a parameter table over struct mr_options, from

@@ -9,6 +9,7 @@
 #include "kernel/jpeg.h"
 #include "kernel/pixels.h"
 #include "kernel/resample.h"
+#include "kernel/shuffle.h"
 
 #if defined(__x86_64__)
 
@@ -44,6 +45,12 @@ void mr_jpeg_h2v2_avx2(const uint8_t *near, const uint8_t *far, size_t n,
 void mr_jpeg_ycc_avx2(const uint8_t *y, const uint8_t *cb, const uint8_t *cr,
 		      size_t n, uint8_t *x4);
 void mr_jpeg_grey_avx2(const uint8_t *y, size_t n, uint8_t *x4);
+
+/* elements >= 32; size: 2, 4 or 8. */
+void mr_shuffle_avx2(uint8_t *to, const uint8_t *from, size_t elements,
+		     size_t size);
+void mr_unshuffle_avx2(uint8_t *to, const uint8_t *from, size_t elements,
+		       size_t size);
 
 #endif
 

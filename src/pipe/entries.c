@@ -43,7 +43,11 @@ bool mr_entry(size_t i, struct mr_entry *e)
 	}
 	PICK(mr_codecs, &i, c);
 	if (c)
-		*e = (struct mr_entry){ MR_KIND_CODEC, c->name, c->help, NULL,
-					NULL };
+		*e = (struct mr_entry){ .kind = MR_KIND_CODEC,
+					.name = c->name,
+					.help = c->help,
+					.min_level = c->min,
+					.max_level = c->max,
+					.default_level = c->def };
 	return c != NULL;
 }
