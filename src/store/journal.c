@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "core/bytes.h"
+#include "core/le.h"
 #include "core/mem.h"
 #include "io/input.h"
 

@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-#include "core/bytes.h"
+#include "core/le.h"
 #include "core/err.h"
 #include "core/mem.h"
 #include "core/tensor.h"
@@ -111,7 +111,7 @@ int mr_record_pack(const struct mr_record_plan *p, const struct mr_tensor *t,
 		for (int d = 0; d < s->ndim; d++) {
 			if (s->shape[d] != MR_ANY)
 				continue;
-			mr_put64(to + head, (uint64_t)f->shape[d]);
+			mr_le64_put(to + head, (uint64_t)f->shape[d]);
 			head += 8;
 		}
 		if (p->field[i].packed) {
@@ -119,7 +119,7 @@ int mr_record_pack(const struct mr_record_plan *p, const struct mr_tensor *t,
 				       cap - begin, &stored, err);
 			if (e)
 				return e;
-			mr_put64(to + head, stored ? stored : plain);
+			mr_le64_put(to + head, stored ? stored : plain);
 			head += 8;
 		}
 		if (!stored && plain)
@@ -200,7 +200,7 @@ int mr_record_unpack(const struct mr_record_plan *p, const struct mr_load *ld,
 		for (int d = 0; d < s->ndim; d++) {
 			if (s->shape[d] != MR_ANY)
 				continue;
-			f[i].shape[d] = (int64_t)mr_get64(from + head);
+			f[i].shape[d] = (int64_t)mr_le64(from + head);
 			head += 8;
 		}
 		if (p->field[i].open &&
@@ -211,7 +211,7 @@ int mr_record_unpack(const struct mr_record_plan *p, const struct mr_load *ld,
 					   p->field[i].bytes;
 		stored = plain;
 		if (p->field[i].packed) {
-			stored = mr_get64(from + head);
+			stored = mr_le64(from + head);
 			head += 8;
 		}
 		if (begin > size || stored > size - begin || stored > plain)

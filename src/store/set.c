@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <xxhash.h>
 
-#include "core/bytes.h"
+#include "core/le.h"
 #include "core/guard.h"
 #include "core/mem.h"
 

@@ -4,32 +4,32 @@
 #include <stdio.h>
 #include <xxhash.h>
 
-#include "core/bytes.h"
+#include "core/le.h"
 
-enum { BAD = 1u << 31 };
+#define BAD (1u << 31)
 
 static const char header_magic[8] = { 'M', 'R', 'S', 'H', 'A', 'R', 'D', '1' };
 static const char footer_magic[8] = { 'M', 'R', 'I', 'N', 'D', 'E', 'X', '1' };
 
 static void seal(uint8_t *p)
 {
-	mr_put64(p + 56, XXH3_64bits(p, 56));
+	mr_le64_put(p + 56, XXH3_64bits(p, 56));
 }
 
 static bool sealed(const uint8_t *p)
 {
-	return mr_get64(p + 56) == XXH3_64bits(p, 56);
+	return mr_le64(p + 56) == XXH3_64bits(p, 56);
 }
 
 void mr_shard_put_header(uint8_t *to, const struct mr_shard_header *h)
 {
 	memset(to, 0, MR_SHARD_HEADER);
 	memcpy(to, header_magic, 8);
-	mr_put32(to + 8, MR_SHARD_VERSION);
-	mr_put32(to + 12, h->number);
-	mr_put64(to + 16, h->first);
-	mr_put64(to + 24, h->count);
-	mr_put64(to + 32, h->set);
+	mr_le32_put(to + 8, MR_SHARD_VERSION);
+	mr_le32_put(to + 12, h->number);
+	mr_le64_put(to + 16, h->first);
+	mr_le64_put(to + 24, h->count);
+	mr_le64_put(to + 32, h->set);
 	seal(to);
 }
 
@@ -43,46 +43,46 @@ int mr_shard_get_header(const uint8_t *from, struct mr_shard_header *h,
 	if (!sealed(from))
 		return mr_err_set(err, MR_EDATA,
 				  "damaged header (bytes 0 to 63)");
-	if (mr_get32(from + 8) != MR_SHARD_VERSION)
+	if (mr_le32(from + 8) != MR_SHARD_VERSION)
 		return mr_err_set(err, MR_EUNSUPPORTED,
 				  "a shard of version %u; this program knows "
 				  "%d",
-				  mr_get32(from + 8), MR_SHARD_VERSION);
-	h->number = mr_get32(from + 12);
-	h->first = mr_get64(from + 16);
-	h->count = mr_get64(from + 24);
-	h->set = mr_get64(from + 32);
+				  mr_le32(from + 8), MR_SHARD_VERSION);
+	h->number = mr_le32(from + 12);
+	h->first = mr_le64(from + 16);
+	h->count = mr_le64(from + 24);
+	h->set = mr_le64(from + 32);
 	return 0;
 }
 
 void mr_shard_put_entry(uint8_t *to, const struct mr_shard_entry *e)
 {
-	mr_put64(to, e->offset);
-	mr_put64(to + 8, e->length);
-	mr_put64(to + 16, e->checksum);
-	mr_put32(to + 24, e->key);
-	mr_put32(to + 28, e->bad ? BAD : 0);
+	mr_le64_put(to, e->offset);
+	mr_le64_put(to + 8, e->length);
+	mr_le64_put(to + 16, e->checksum);
+	mr_le32_put(to + 24, e->key);
+	mr_le32_put(to + 28, e->bad ? BAD : 0);
 }
 
 void mr_shard_get_entry(const uint8_t *from, struct mr_shard_entry *e)
 {
-	e->offset = mr_get64(from);
-	e->length = mr_get64(from + 8);
-	e->checksum = mr_get64(from + 16);
-	e->key = mr_get32(from + 24);
-	e->bad = mr_get32(from + 28) & BAD;
+	e->offset = mr_le64(from);
+	e->length = mr_le64(from + 8);
+	e->checksum = mr_le64(from + 16);
+	e->key = mr_le32(from + 24);
+	e->bad = mr_le32(from + 28) & BAD;
 }
 
 void mr_shard_put_footer(uint8_t *to, const struct mr_shard_footer *f)
 {
 	memset(to, 0, MR_SHARD_FOOTER);
 	memcpy(to, footer_magic, 8);
-	mr_put64(to + 8, f->index);
-	mr_put64(to + 16, f->count);
-	mr_put64(to + 24, f->keys);
-	mr_put64(to + 32, f->checksum);
-	mr_put64(to + 40, f->keys_checksum);
-	mr_put64(to + 48, f->records);
+	mr_le64_put(to + 8, f->index);
+	mr_le64_put(to + 16, f->count);
+	mr_le64_put(to + 24, f->keys);
+	mr_le64_put(to + 32, f->checksum);
+	mr_le64_put(to + 40, f->keys_checksum);
+	mr_le64_put(to + 48, f->records);
 	seal(to);
 }
 
@@ -97,12 +97,12 @@ int mr_shard_get_footer(const uint8_t *from, uint64_t size,
 				  "%llu to %llu)",
 				  (unsigned long long)(size - MR_SHARD_FOOTER),
 				  (unsigned long long)size - 1);
-	f->index = mr_get64(from + 8);
-	f->count = mr_get64(from + 16);
-	f->keys = mr_get64(from + 24);
-	f->checksum = mr_get64(from + 32);
-	f->keys_checksum = mr_get64(from + 40);
-	f->records = mr_get64(from + 48);
+	f->index = mr_le64(from + 8);
+	f->count = mr_le64(from + 16);
+	f->keys = mr_le64(from + 24);
+	f->checksum = mr_le64(from + 32);
+	f->keys_checksum = mr_le64(from + 40);
+	f->records = mr_le64(from + 48);
 	room = size - MR_SHARD_FOOTER;
 	if (f->index < MR_SHARD_HEADER || f->index > room ||
 	    f->count > (room - f->index) / MR_SHARD_ENTRY ||

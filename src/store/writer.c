@@ -9,7 +9,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "core/bytes.h"
+#include "core/le.h"
+#include "core/clock.h"
 #include "core/file.h"
 #include "core/mem.h"
 #include "store/journal.h"
@@ -69,7 +70,6 @@ static int write_at(struct mr_writer *w, const void *data, size_t n,
 		return cannot_write(path, e, err);
 	}
 	w->offset += n;
-	w->written += n;
 	if (w->offset - w->synced > SYNC_STEP) {
 		sync_file_range(w->fd, (off_t)w->synced,
 				(off_t)(w->offset - w->synced),
@@ -177,8 +177,7 @@ static int end_file(struct mr_writer *w, struct mr_err *err)
 		e = write_at(w, w->keys, w->keys_len, err);
 	if (!e)
 		e = write_at(w, bytes, sizeof(bytes), err);
-	w->meta->shard[w->shard] = (struct mr_meta_shard){ w->offset,
-							   f.records };
+	w->meta->shard[w->shard].records = f.records;
 	return e;
 }
 
@@ -196,15 +195,19 @@ static int sync_dir(const char *dir)
 static int end_shard(struct mr_writer *w, struct mr_err *err)
 {
 	char part[4200], path[4200];
+	uint64_t t0;
 	int e = end_file(w, err);
 
 	if (e)
 		return e;
 	path_of(w, ".part", part, sizeof(part));
 	path_of(w, "", path, sizeof(path));
+	t0 = mr_clock_ns();
 	if (fsync(w->fd) || rename(part, path))
 		return cannot_write(part, errno, err);
 	e = sync_dir(w->dir);
+	w->sync_seconds += (double)(mr_clock_ns() - t0) / 1e9;
+	w->meta->shard[w->shard].bytes = w->offset;
 	if (e)
 		return cannot_write(w->dir, e, err);
 	close_files(w);

@@ -39,7 +39,7 @@ struct mr_writer {
 
 	uint64_t next;	  /* the sample to be given next */
 	uint64_t resumed; /* samples that were there already */
-	uint64_t written; /* bytes, by this writer */
+	double sync_seconds; /* spent in waiting for the disk */
 };
 
 /*
