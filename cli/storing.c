@@ -60,16 +60,16 @@ static void print_plan(void *data, const struct mr_store_report *r)
 	const struct storing *s = data;
 	char a[32], b[32], c[32];
 
-	fprintf(stderr, "stores %s\n", r->stored);
+	printf("stores %s\n", r->stored);
 	if (*r->deferred)
-		fprintf(stderr, "leaves to be done on load: %s\n",
+		printf("leaves to be done on load: %s\n",
 			r->deferred);
-	fprintf(stderr,
-		"%s samples, about %s in %llu shards; %s free at %s\n",
+	printf("%s samples, about %s in %llu shards; %s free at %s\n",
 		mr_str_count(a, r->samples),
 		mr_str_size(b, (double)r->estimate),
 		(unsigned long long)r->shards,
 		mr_str_size(c, (double)r->available), s->out);
+	fflush(stdout);
 }
 
 static void print_report(const struct mr_store_options *opt,

@@ -293,6 +293,28 @@ int mr_writer_put(struct mr_writer *w, const void *record, size_t length,
 
 /* ---- the whole ---- */
 
+/* What a killed writer may leave behind. */
+static bool is_scrap(const char *name)
+{
+	size_t n = strlen(name);
+
+	return !strncmp(name, MR_META_NAME ".", sizeof(MR_META_NAME)) ||
+	       (n > 5 && !strcmp(name + n - 5, ".part"));
+}
+
+/* The set is complete: nothing else stays. */
+static void sweep(const struct mr_writer *w)
+{
+	DIR *dir = opendir(w->dir);
+	struct dirent *d;
+
+	while (dir && (d = readdir(dir)))
+		if (is_scrap(d->d_name))
+			unlinkat(dirfd(dir), d->d_name, 0);
+	if (dir)
+		closedir(dir);
+}
+
 /* Makes the directory, or sees that nothing else is in it. */
 static int take_dir(struct mr_writer *w, struct mr_err *err)
 {
@@ -310,11 +332,12 @@ static int take_dir(struct mr_writer *w, struct mr_err *err)
 		return mr_err_sys(err, errno, w->dir, "cannot list");
 	while ((d = readdir(dir))) {
 		part |= !strcmp(d->d_name, MR_META_PART);
-		other |= strcmp(d->d_name, ".") && strcmp(d->d_name, "..");
+		other |= strcmp(d->d_name, ".") && strcmp(d->d_name, "..") &&
+			 !is_scrap(d->d_name);
 	}
 	closedir(dir);
 	snprintf(path, sizeof(path), "%s/%s", w->dir, MR_META_NAME);
-	if (!access(path, F_OK))
+	if (!part && !access(path, F_OK))
 		return mr_err_set(err, MR_EINVAL,
 				  "%s: holds a prepared data set already; "
 				  "remove it, or choose another --out",
@@ -410,15 +433,13 @@ int mr_writer_open(struct mr_writer *w, const char *dir, struct mr_meta *m,
 
 int mr_writer_finish(struct mr_writer *w, struct mr_err *err)
 {
-	char path[4200];
 	int e = 0;
 
 	if (w->kind == MR_CONTAINER_RECORDS)
 		e = mr_meta_write(w->meta, w->dir, false, err);
 	if (e)
 		return e;
-	snprintf(path, sizeof(path), "%s/%s", w->dir, MR_META_PART);
-	unlink(path);
+	sweep(w);
 	e = sync_dir(w->dir);
 	return e ? cannot_write(w->dir, e, err) : 0;
 }
