@@ -21,12 +21,12 @@ PIXELS = "decode_image | resize 256 | center_crop 256"
 FLOATS = "decode_image | resize 256 | center_crop 224 | normalize imagenet"
 
 
-def dump(env, pipeline, samples, name):
+def dump(env, pipeline, samples, name, field="image"):
     where = dict(os.environ, PYTHONPATH=os.path.join(env.build, "python"),
                  PYTHONDONTWRITEBYTECODE="1")
     return photos.made(
         os.path.join(env.data, f"{name}-{samples}.raw"), lambda to: output(
-            [PYTHON, os.path.join(HERE, "dump.py"), pipeline, "image",
+            [PYTHON, os.path.join(HERE, "dump.py"), pipeline, field,
              str(samples), to], env=where))
 
 
