@@ -270,6 +270,77 @@ bool mr_loader_bad(const struct mr_loader *l, size_t i, struct mr_bad *bad);
 int mr_explain(const char *pipeline, const struct mr_options *opt, bool json,
 	       char **text, struct mr_err *err);
 
+/* ---- data sets, prepared once ---- */
+
+enum mr_store_to { MR_TO_RECORDS, MR_TO_TAR, MR_TO_TFRECORD };
+
+struct mr_store_report;
+
+/* What to store and how; mr_store_options_init() sets the defaults. */
+struct mr_store_options {
+	size_t size;	    /* sizeof(struct mr_store_options) */
+	const char *out;    /* a directory; made, or gone on with */
+	int to;		    /* enum mr_store_to */
+	const char *until;  /* the last step to be done, by name or number;
+			     * "": all that are the same in each epoch */
+	const char *codec;  /* "none"; records only, as the next three */
+	int64_t level;	    /* of the codec; -1: its default */
+	bool shuffle;	    /* bytes of wide types before packing: yes */
+	bool literal;	    /* store what the last step yields, even where
+			     * the one before it yields less: no */
+	uint64_t shards;    /* files; 0: one for each half gigabyte */
+	bool dry_run;	    /* estimate only */
+	struct mr_options loader; /* threads, memory, on_error, plugins */
+	/* Called before anything is stored, with what is known then. May be
+	 * NULL. */
+	void (*planned)(void *data, const struct mr_store_report *report);
+	/* Called now and then by the calling thread; may be NULL. Returns
+	 * true to stop: what is there can be gone on with. */
+	bool (*progress)(void *data, uint64_t done, uint64_t samples);
+	void *data;
+};
+
+struct mr_store_report {
+	uint64_t samples, resumed, bad;
+	uint64_t shards, bytes;
+	uint64_t estimate;  /* bytes, before the start */
+	uint64_t available; /* bytes free there, before the start */
+	double seconds;
+	double write_seconds; /* spent in writing, of which */
+	double sync_seconds;  /* in waiting for the disk */
+	bool complete;	      /* false: a dry run, or stopped by progress() */
+	char stored[400];     /* the fields as they are stored */
+	char deferred[400];   /* steps left to be done on load, or "" */
+	struct mr_stats stats; /* of the steps, whose names are here: */
+	char names[MR_MAX_STEPS][32];
+};
+
+void mr_store_options_init(struct mr_store_options *opt);
+
+/*
+ * Run the pipeline's steps once, over all samples in their order, and store
+ * the result: a directory that `records DIR` reads, or tar or TFRecord files.
+ * Safe against kill and full disks: the same call goes on where it stopped.
+ */
+int mr_store(const char *pipeline, const struct mr_store_options *opt,
+	     struct mr_store_report *report, struct mr_err *err);
+
+struct mr_verify_report {
+	uint64_t samples, bad, shards, bytes; /* looked at */
+	uint64_t damaged; /* samples, or indices of shards, that are not as
+			   * they were written */
+	bool complete;	  /* false: stopped by progress() */
+	/* Called for each; may be NULL. */
+	void (*found)(void *data, const char *text);
+	bool (*progress)(void *data, uint64_t done, uint64_t samples);
+	void *data;
+};
+
+/* Compare all checksums of a prepared data set, and see that nothing is
+ * missing. MR_EDATA when something is damaged; the report says how much. */
+int mr_verify(const char *dir, int threads, struct mr_verify_report *report,
+	      struct mr_err *err);
+
 const char *mr_version(void);
 
 #pragma GCC visibility pop

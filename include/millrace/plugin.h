@@ -146,6 +146,9 @@ void *mr_arena_take(struct mr_arena *a, size_t bytes);
 enum {
 	MR_OP_RANDOM = 1,     /* draws from cx->rng: not the same each epoch */
 	MR_OP_SHAPE_KEEP = 2, /* the output has the input's shape */
+	MR_OP_ELEMENTS = 4,   /* as many elements come out as go in, each made
+			       * of one: cheap, and prepare may leave it to be
+			       * done on load */
 };
 
 /* What a step is given for one sample. */
@@ -196,6 +199,15 @@ struct mr_op {
 	const char *gives;
 	/* Of the image steps built in, which the plan joins; else NULL. */
 	const struct mr_image_op *image;
+	/*
+	 * Instead of infer and run: all fields become one, of bytes. bound()
+	 * says how many they are at most, SIZE_MAX: too many. Tensors are
+	 * numbered by the fields' ids.
+	 */
+	size_t (*bound)(const struct mr_opctx *cx, const struct mr_fields *fs,
+			const struct mr_tensor *f);
+	int (*pack)(const struct mr_opctx *cx, const struct mr_fields *fs,
+		    const struct mr_tensor *f, struct mr_tensor *out);
 };
 
 /* ---- sources ---- */
@@ -270,6 +282,9 @@ struct mr_source {
 	/* As of a step: bytes of state that each thread keeps. */
 	size_t local;
 	void (*drop)(void *local);
+	/* Of a source without locate(): the i-th file that it reads; NULL
+	 * past the end. May be NULL. */
+	const char *(*file)(const void *self, size_t i);
 	/*
 	 * Of a source that stands for the first stages of another pipeline:
 	 * how many, and in *deferred the text of those of them that are still

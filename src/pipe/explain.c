@@ -109,6 +109,9 @@ static void stage_text(const struct mr_loader *l, int i, struct mr_str *out)
 	if (joined(&l->plan, i, &first, &last) && i == last)
 		mr_str_addf(out, "; steps %d to %d are one pass", first + 1,
 			    last + 1);
+	if (s->deferred)
+		mr_str_add(out, "; left to be done by prepare, which stored "
+				"less that way");
 	mr_str_add(out, "\n");
 	mr_str_fini_into(&name, out);
 	mr_str_fini_into(&fields, out);
@@ -172,6 +175,7 @@ static void json_stage(struct mr_json *j, const struct mr_loader *l, int i)
 	mr_json_text(j, "text", text.text ? text.text : s->name);
 	json_fields(j, &l->plan.visible[i]);
 	mr_json_bool(j, "random", random);
+	mr_json_bool(j, "deferred", s->deferred);
 	mr_json_text(j, "output", place(l, i));
 	if (joined(&l->plan, i, &first, &last)) {
 		mr_json_open(j, "joined", '[');

@@ -73,6 +73,11 @@ static uint64_t last_batch(const struct mr_loader *l)
 
 /* ---- opening ---- */
 
+int mr_loader_threads(const struct mr_options *opt)
+{
+	return opt->threads > 0 ? (int)opt->threads : mr_machine_cores();
+}
+
 static int check_options(struct mr_loader *l, const struct mr_options *opt,
 			 struct mr_err *err)
 {
@@ -91,8 +96,7 @@ static int check_options(struct mr_loader *l, const struct mr_options *opt,
 		return mr_err_set(
 			err, MR_EINVAL, "rank %lld of %lld: ranks count from 0",
 			(long long)l->opt.rank, (long long)l->opt.ranks);
-	l->threads =
-		l->opt.threads > 0 ? (int)l->opt.threads : mr_machine_cores();
+	l->threads = mr_loader_threads(&l->opt);
 	if (!l->opt.memory)
 		l->opt.memory = mr_machine_memory() / 4 < MEMORY_MAX ?
 					mr_machine_memory() / 4 :
@@ -220,8 +224,9 @@ static int identify(struct mr_loader *l, struct mr_err *err)
 	return e;
 }
 
-int mr_loader_open_with(struct mr_loader **out, const char *pipeline,
-			const struct mr_options *opt, struct mr_err *err)
+int mr_loader_open_edited(struct mr_loader **out, const char *pipeline,
+			  const struct mr_options *opt,
+			  const struct mr_edit *edit, struct mr_err *err)
 {
 	struct mr_loader *l;
 	int e;
@@ -243,7 +248,8 @@ int mr_loader_open_with(struct mr_loader **out, const char *pipeline,
 				      err);
 	}
 	if (!e)
-		e = mr_plan_make(&l->plan, l->pipeline, l->threads, err);
+		e = mr_plan_make_edited(&l->plan, l->pipeline, l->threads, edit,
+					err);
 	if (!e)
 		e = plan_order(l, err);
 	if (!e)
@@ -260,10 +266,16 @@ int mr_loader_open_with(struct mr_loader **out, const char *pipeline,
 	return 0;
 }
 
+int mr_loader_open_with(struct mr_loader **l, const char *pipeline,
+			const struct mr_options *opt, struct mr_err *err)
+{
+	return mr_loader_open_edited(l, pipeline, opt, NULL, err);
+}
+
 int mr_loader_open(struct mr_loader **l, const char *pipeline,
 		   struct mr_err *err)
 {
-	return mr_loader_open_with(l, pipeline, NULL, err);
+	return mr_loader_open_edited(l, pipeline, NULL, NULL, err);
 }
 
 /* ---- batches come and go ---- */

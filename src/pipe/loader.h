@@ -94,6 +94,14 @@ struct mr_loader {
 	atomic_int refs;      /* 1 + batches with the user */
 };
 
+/* Worker threads that these options ask for. */
+int mr_loader_threads(const struct mr_options *opt);
+
+/* As mr_loader_open_with(), with an edit, or NULL. */
+int mr_loader_open_edited(struct mr_loader **l, const char *pipeline,
+			  const struct mr_options *opt,
+			  const struct mr_edit *edit, struct mr_err *err);
+
 /* Rows of batch s that hold samples. */
 uint32_t mr_loader_rows(const struct mr_loader *l, uint64_t s);
 

@@ -76,6 +76,7 @@ static int plan_step(struct mr_plan *plan, int i, struct mr_fields *fs,
 		.op = s->op,
 		.self = s->self,
 		.stage = i,
+		.stream = (uint64_t)(i + plan->base),
 		.field = fs->item[f].id,
 		.in = fs->item[f].spec,
 		.out = out,
@@ -94,6 +95,33 @@ static int plan_step(struct mr_plan *plan, int i, struct mr_fields *fs,
 		snprintf(fs->item[f].name, sizeof(fs->item[f].name), "%s",
 			 s->op->gives);
 	plan->steps++;
+	return 0;
+}
+
+/* All fields become one, which has the first one's id from then on. */
+static int plan_pack(struct mr_plan *plan, int i, struct mr_fields *fs,
+		     struct mr_err *err)
+{
+	struct mr_stage *s = &plan->pipeline->stage[i];
+	struct mr_field_spec one = {
+		.name = "record",
+		.spec = { .dtype = MR_U8, .ndim = 1, .shape = { MR_ANY } },
+		.id = fs->item[0].id,
+	};
+
+	(void)err;
+	plan->packed = *fs;
+	plan->step[plan->steps++] = (struct mr_step){
+		.op = s->op,
+		.self = s->self,
+		.stage = i,
+		.field = one.id,
+		.in = fs->item[0].spec,
+		.out = one.spec,
+		.out_field = -1,
+	};
+	fs->n = 1;
+	fs->item[0] = one;
 	return 0;
 }
 
@@ -179,8 +207,36 @@ static void join_steps(struct mr_plan *plan)
 	}
 }
 
+/* What a prepared set has left to be done, and where random numbers stand. */
+static int plan_deferred(struct mr_plan *plan, struct mr_pipeline *p,
+			 struct mr_err *err)
+{
+	const char *deferred = NULL;
+	int stages, n = p->n, e = 0;
+
+	if (!plan->source->stands_for)
+		return 0;
+	stages = plan->source->stands_for(plan->source_self, &deferred);
+	if (deferred)
+		e = mr_pipeline_insert(p, deferred, err);
+	n = p->n - n;
+	for (int i = 1; i <= n && !e; i++)
+		e = open_op(p, i, err);
+	if (e)
+		return e;
+	plan->base = stages - 1 - n;
+	return 0;
+}
+
 int mr_plan_make(struct mr_plan *plan, struct mr_pipeline *p, int threads,
 		 struct mr_err *err)
+{
+	return mr_plan_make_edited(plan, p, threads, NULL, err);
+}
+
+int mr_plan_make_edited(struct mr_plan *plan, struct mr_pipeline *p,
+			int threads, const struct mr_edit *edit,
+			struct mr_err *err)
 {
 	struct mr_fields fs;
 	int e;
@@ -197,6 +253,11 @@ int mr_plan_make(struct mr_plan *plan, struct mr_pipeline *p, int threads,
 	e = open_source(plan, p, threads, err);
 	if (e)
 		return e;
+	e = plan_deferred(plan, p, err);
+	if (!e && edit)
+		e = edit->apply(edit, p, err);
+	if (e)
+		return e;
 	fs = plan->in;
 	plan->visible[0] = fs;
 	for (int i = 1; i < p->n; i++) {
@@ -204,6 +265,8 @@ int mr_plan_make(struct mr_plan *plan, struct mr_pipeline *p, int threads,
 
 		if (op == &mr_op_batch)
 			e = plan_batch(plan, i, err);
+		else if (op->pack)
+			e = plan_pack(plan, i, &fs, err);
 		else if (op->fields)
 			e = op->fields(p->stage[i].self, &fs, err) ?
 				    mr_pipeline_point(p, i, err) :

@@ -13,6 +13,8 @@ struct mr_step {
 	const struct mr_op *op;
 	const void *self;
 	int stage; /* its place in the pipeline */
+	uint64_t stream; /* of random numbers: its place in the pipeline that
+			  * the data set was prepared from */
 	int field; /* id of the field it works on */
 	struct mr_spec in, out;
 	bool fixed;    /* out has one shape for all samples */
@@ -37,6 +39,8 @@ struct mr_plan {
 	const struct mr_source *source;
 	const void *source_self;
 	uint64_t samples; /* of the data set */
+	int base;	  /* stages that the source stands for, beyond itself
+			   * and those it deferred */
 
 	struct mr_fields in;	   /* the source's */
 	int in_out[MR_MAX_FIELDS]; /* output field that the source itself
@@ -44,6 +48,7 @@ struct mr_plan {
 	int steps;
 	struct mr_step step[MR_MAX_STEPS];
 	struct mr_fields visible[MR_MAX_STEPS + 1]; /* after stage i */
+	struct mr_fields packed; /* what a last step packs into one field */
 
 	int outs, ragged;
 	struct mr_out_field out[MR_MAX_FIELDS];
@@ -59,5 +64,16 @@ struct mr_plan {
 /* Open the source and the steps of p and plan. Errors point at the step. */
 int mr_plan_make(struct mr_plan *plan, struct mr_pipeline *p, int threads,
 		 struct mr_err *err);
+
+/* A change of the pipeline once its source is open, before types are known. */
+struct mr_edit {
+	int (*apply)(const struct mr_edit *edit, struct mr_pipeline *p,
+		     struct mr_err *err);
+};
+
+/* As mr_plan_make(), with an edit, or NULL. */
+int mr_plan_make_edited(struct mr_plan *plan, struct mr_pipeline *p,
+			int threads, const struct mr_edit *edit,
+			struct mr_err *err);
 
 #endif

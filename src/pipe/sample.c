@@ -301,7 +301,7 @@ void mr_step_context(struct mr_worker *w, const struct mr_row *r,
 	w->at_step = st->op->name;
 	if (st->op->flags & MR_OP_RANDOM)
 		*rng = mr_rng_for(w->l->opt.seed, r->b->epoch, r->index,
-				  (uint64_t)st->stage);
+				  st->stream);
 	*cx = (struct mr_opctx){ .self = st->self,
 				 .rng = rng,
 				 .scratch = &w->scratch,
@@ -348,6 +348,36 @@ static int run_step(struct mr_worker *w, const struct mr_row *r,
 	return 0;
 }
 
+/* The last step: all fields into one. */
+static int run_pack(struct mr_worker *w, const struct mr_row *r,
+		    const struct mr_step *st, struct mr_tensor *t)
+{
+	const struct mr_fields *fs = &w->l->plan.packed;
+	struct mr_tensor out = mr_tensor_of(&st->out);
+	struct mr_sink s = { r, st->field, st->out_field };
+	struct mr_rng rng;
+	struct mr_opctx cx;
+	size_t in = 0;
+	int e;
+
+	mr_step_context(w, r, st, &rng, &cx);
+	for (int i = 0; i < fs->n; i++)
+		in += mr_tensor_bytes(&t[fs->item[i].id]);
+	out.shape[0] = (int64_t)st->op->bound(&cx, fs, t);
+	if ((size_t)out.shape[0] > w->l->sample_max)
+		return mr_too_large(w, in);
+	out.data = mr_sink_reserve(w, &s, (size_t)out.shape[0], 0);
+	if (!out.data)
+		return w->err.code;
+	e = st->op->pack(&cx, fs, t, &out);
+	mr_arena_reset(&w->scratch);
+	if (e)
+		return e;
+	mr_sink_settle(w, &s, &out);
+	mr_lap_bytes(w, st->stage, in, mr_tensor_bytes(&out));
+	return 0;
+}
+
 /* One sample from the storage to its row. */
 static int sample(struct mr_worker *w, const struct mr_row *r,
 		  const struct mr_fetched *got)
@@ -370,7 +400,8 @@ static int sample(struct mr_worker *w, const struct mr_row *r,
 			e = mr_join_run(w, r, st, t);
 			k += st->joined - 1;
 		} else {
-			e = run_step(w, r, st, t);
+			e = st->op->pack ? run_pack(w, r, st, t) :
+					   run_step(w, r, st, t);
 			mr_lap(w, st->stage);
 		}
 		if (e)

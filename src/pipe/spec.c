@@ -555,18 +555,75 @@ int mr_pipeline_parse(struct mr_pipeline **out, const char *text,
 	return 0;
 }
 
+static void close_stage(struct mr_stage *s)
+{
+	if (s->opened && s->source && s->source->close)
+		s->source->close(s->self);
+	if (s->opened && s->op && s->op->close)
+		s->op->close(s->self);
+	s->opened = false;
+}
+
+int mr_pipeline_insert(struct mr_pipeline *p, const char *steps,
+		       struct mr_err *err)
+{
+	struct mr_stage rest[MR_MAX_STEPS];
+	struct parser ps = { p, NULL, err };
+	char *text = p->text;
+	int n = p->n - 1, e;
+
+	memcpy(rest, p->stage + 1, (size_t)n * sizeof(*rest));
+	/* Names and values are copied; the places in this text mean nothing
+	 * later. */
+	p->text = mr_arena_text(&p->arena, steps, strlen(steps));
+	p->n = 1;
+	ps.s = p->text;
+	e = p->text ? parse_text(&ps) : mr_err_nomem(err, strlen(steps));
+	p->text = text;
+	for (int i = 1; i < p->n; i++) {
+		p->stage[i].deferred = true;
+		p->stage[i].at = p->stage[0].at;
+		p->stage[i].len = p->stage[0].len;
+	}
+	if (!e && p->n + n > MR_MAX_STEPS)
+		e = mr_err_set(err, MR_ELIMIT,
+			       "more than %d stages, with those that are left "
+			       "of the prepared set",
+			       MR_MAX_STEPS);
+	if (e) {
+		n = n < MR_MAX_STEPS - p->n ? n : MR_MAX_STEPS - p->n;
+		memcpy(p->stage + p->n, rest, (size_t)n * sizeof(*rest));
+		p->n += n;
+		return e;
+	}
+	memcpy(p->stage + p->n, rest, (size_t)n * sizeof(*rest));
+	p->n += n;
+	return 0;
+}
+
+void mr_pipeline_cut(struct mr_pipeline *p, int n)
+{
+	while (p->n > n)
+		close_stage(&p->stage[--p->n]);
+}
+
+int mr_pipeline_append(struct mr_pipeline *p, const struct mr_op *op,
+		       void *self, struct mr_err *err)
+{
+	if (p->n == MR_MAX_STEPS)
+		return mr_err_set(err, MR_ELIMIT, "more than %d stages",
+				  MR_MAX_STEPS);
+	p->stage[p->n++] = (struct mr_stage){
+		.name = op->name, .op = op, .self = self
+	};
+	return 0;
+}
+
 void mr_pipeline_free(struct mr_pipeline *p)
 {
 	if (!p)
 		return;
-	for (int i = 0; i < p->n; i++) {
-		struct mr_stage *s = &p->stage[i];
-
-		if (s->opened && s->source && s->source->close)
-			s->source->close(s->self);
-		if (s->opened && s->op && s->op->close)
-			s->op->close(s->self);
-	}
+	mr_pipeline_cut(p, 0);
 	for (int i = 0; i < p->plugins; i++)
 		dlclose(p->plugin[i]);
 	mr_arena_fini(&p->arena);

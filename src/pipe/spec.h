@@ -20,6 +20,7 @@ struct mr_stage {
 	void *self;			/* the step's own struct */
 	const char *field;		/* field=NAME, or NULL */
 	bool opened;
+	bool deferred; /* not in the text: left over by the source's maker */
 };
 
 struct mr_pipeline {
@@ -39,6 +40,16 @@ int mr_pipeline_parse(struct mr_pipeline **p, const char *text,
 		      const char *plugins, struct mr_err *err);
 /* Closes what was opened. NULL is allowed. */
 void mr_pipeline_free(struct mr_pipeline *p);
+
+/* Steps of another text after the source: what a prepared set has left to be
+ * done. Messages point at the source. */
+int mr_pipeline_insert(struct mr_pipeline *p, const char *steps,
+		       struct mr_err *err);
+/* Keep the first n stages. */
+void mr_pipeline_cut(struct mr_pipeline *p, int n);
+/* One more step, which is not in the table; self is the caller's. */
+int mr_pipeline_append(struct mr_pipeline *p, const struct mr_op *op,
+		       void *self, struct mr_err *err);
 
 /* Adds the text and a caret under stage i to the message; returns its code. */
 int mr_pipeline_point(const struct mr_pipeline *p, int i, struct mr_err *err);

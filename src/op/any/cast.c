@@ -35,7 +35,7 @@ const struct mr_op mr_op_cast = {
 	.name = "cast",
 	.help = "change the element type; reals to integers truncate and "
 		"saturate, integers keep their low bits",
-	.flags = MR_OP_SHAPE_KEEP,
+	.flags = MR_OP_SHAPE_KEEP | MR_OP_ELEMENTS,
 	.size = sizeof(struct cast),
 	.params = params,
 	.infer = infer,

@@ -223,6 +223,7 @@ const struct mr_op mr_op_normalize = {
 	.name = "normalize",
 	.help = "(x - mean) / std as f32; u8 is first scaled to 0..1, images "
 		"become C H W",
+	.flags = MR_OP_ELEMENTS,
 	.size = sizeof(struct normalize),
 	.params = params,
 	.open = open,

@@ -90,6 +90,7 @@ const struct mr_op mr_op_to_chw = {
 	.name = "to_chw",
 	.help = "turn H W C into C H W",
 	.params = params,
+	.flags = MR_OP_ELEMENTS,
 	.infer = infer,
 	.shape = shape,
 	.run = run,

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What prepare and convert share: progress, and the report at the end. */
+#ifndef MR_CLI_STORING_H
+#define MR_CLI_STORING_H
+
+#include "millrace/millrace.h"
+
+/* Runs it; returns an exit code. */
+int cli_store(const char *command, const char *pipeline,
+	      struct mr_store_options *opt, bool json);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a pipeline is split: what is done once and stored, and what on every
+ * epoch. Also what is known of the source for a prepared set: classes, and
+ * the files that it was made from.
+ */
+#ifndef MR_PIPE_SPLIT_H
+#define MR_PIPE_SPLIT_H
+
+#include "pipe/plan.h"
+#include "store/meta.h"
+
+struct mr_split {
+	int stages; /* that the set stands for, the source included */
+	int stored; /* that are done before storing; the others are deferred */
+};
+
+/*
+ * until: the name of the last step to be done, or its number as `explain`
+ * prints it; "" for as many as are the same in each epoch. Random steps
+ * cannot be stored. `literal`: defer none.
+ */
+int mr_split_find(struct mr_split *s, const struct mr_plan *plan,
+		  const char *until, bool literal, struct mr_err *err);
+
+/* Fills the plan's part of m, all but codec and shards. */
+int mr_split_describe(const struct mr_split *s, const struct mr_plan *plan,
+		      struct mr_meta *m, struct mr_err *err);
+
+/* Stages [from, to) as a text. */
+int mr_split_text(const struct mr_pipeline *p, int from, int to, char **text,
+		  struct mr_err *err);
+
+#endif

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * prepare and convert: the loader runs the steps and, as the last one, packs
+ * each sample into its record, all threads taking part; this side takes the
+ * batches in order and appends their bytes to the shards.
+ */
+#include <stdio.h>
+#include <sys/statvfs.h>
+
+#include "core/clock.h"
+#include "core/mem.h"
+#include "core/str.h"
+#include "pipe/loader.h"
+#include "pipe/split.h"
+#include "store/packer.h"
+#include "store/writer.h"
+
+enum {
+	PROBES = 64, /* samples that the estimate looks at */
+	ROWS_MAX = 4096,
+	BATCH_BYTES = 2 << 20,
+};
+
+#define SHARD_BYTES ((uint64_t)512 << 20)
+
+struct job {
+	const char *pipeline;
+	const struct mr_store_options *opt;
+	struct mr_store_report *report;
+	struct mr_meta meta;
+	struct mr_split split;
+	struct mr_packer packer;
+	struct mr_writer writer;
+	double mean; /* bytes of a record, by the estimate */
+	uint64_t have; /* bytes that are there already */
+};
+
+void mr_store_options_init(struct mr_store_options *opt)
+{
+	*opt = (struct mr_store_options){
+		.size = sizeof(*opt),
+		.out = "",
+		.until = "",
+		.codec = "none",
+		.level = -1,
+		.shuffle = true,
+	};
+	mr_options_init(&opt->loader);
+}
+
+/* ---- the plan ---- */
+
+static const struct mr_op *const packers[] = {
+	[MR_TO_RECORDS] = &mr_pack_record,
+	[MR_TO_TAR] = &mr_pack_tar,
+	[MR_TO_TFRECORD] = &mr_pack_tfrecord,
+};
+
+static int choose_codec(struct job *j, struct mr_err *err)
+{
+	struct mr_record_plan *r = &j->meta.record;
+	const struct mr_codec *c = mr_codec_find(j->opt->codec);
+	int64_t level = j->opt->level;
+	struct mr_str names = { 0 };
+
+	if (!c) {
+		for (size_t i = 0; mr_codecs[i]; i++)
+			mr_str_addf(&names, " %s", mr_codecs[i]->name);
+		mr_err_set(err, MR_EINVAL, "--codec %s: there is none; want "
+			   "one of:%s", j->opt->codec,
+			   names.text ? names.text : "");
+		mr_str_fini(&names);
+		return MR_EINVAL;
+	}
+	if (level < 0)
+		level = c->def;
+	if (level < c->min || level > c->max)
+		return mr_err_set(err, MR_EINVAL,
+				  c->max ? "--level %lld: %s has %d to %d" :
+					   "--level %lld: %s has no levels",
+				  (long long)level, c->name, c->min, c->max);
+	r->codec = c;
+	r->level = (int)level;
+	r->shuffle = j->opt->shuffle && c->max > 0;
+	mr_record_plan_init(r);
+	return 0;
+}
+
+static void fields_text(const struct mr_fields *fs, char *to, size_t cap)
+{
+	size_t at = 0;
+
+	*to = 0;
+	for (int i = 0; i < fs->n && at < cap; i++) {
+		char spec[128];
+
+		mr_spec_text(&fs->item[i].spec, spec, sizeof(spec));
+		at += (size_t)snprintf(to + at, cap - at, "%s%s %s",
+				       i ? ", " : "", fs->item[i].name, spec);
+	}
+}
+
+/* What is to be stored, from the pipeline's types. */
+static int make_plan(struct job *j, struct mr_err *err)
+{
+	struct mr_plan *plan = mr_alloc(1, sizeof(*plan), err);
+	struct mr_pipeline *p = NULL;
+	bool literal = j->opt->literal || j->opt->to != MR_TO_RECORDS;
+	int e = plan ? mr_pipeline_parse(&p, j->pipeline,
+					 j->opt->loader.plugins, err) :
+		       MR_ENOMEM;
+
+	if (!e)
+		e = mr_plan_make(plan, p, mr_loader_threads(&j->opt->loader),
+				 err);
+	if (!e && !plan->samples)
+		e = mr_err_set(err, MR_EDATA, "the data set is empty");
+	if (!e)
+		e = mr_split_find(&j->split, plan, j->opt->until, literal,
+				  err);
+	if (!e)
+		e = mr_split_describe(&j->split, plan, &j->meta, err);
+	if (!e)
+		e = choose_codec(j, err);
+	mr_pipeline_free(p);
+	free(plan);
+	if (e)
+		return e;
+	fields_text(&j->meta.record.fields, j->report->stored,
+		    sizeof(j->report->stored));
+	snprintf(j->report->deferred, sizeof(j->report->deferred), "%s",
+		 j->meta.deferred ? j->meta.deferred : "");
+	j->report->samples = j->meta.samples;
+	j->packer.plan = &j->meta.record;
+	j->packer.op = packers[j->opt->to];
+	return 0;
+}
+
+/* ---- running it ---- */
+
+struct cut {
+	struct mr_edit edit; /* first */
+	struct job *job;
+	struct mr_batch_params batch;
+};
+
+/* The stages up to the split, then packing, then batches of our own size. */
+static int apply_cut(const struct mr_edit *edit, struct mr_pipeline *p,
+		     struct mr_err *err)
+{
+	struct cut *c = (struct cut *)(uintptr_t)edit;
+	int e;
+
+	mr_pipeline_cut(p, c->job->split.stored);
+	e = mr_pipeline_append(p, c->job->packer.op, &c->job->packer, err);
+	return e ? e : mr_pipeline_append(p, &mr_op_batch, &c->batch, err);
+}
+
+static int open_loader(struct job *j, struct cut *c,
+		       const struct mr_options *opt, struct mr_loader **l,
+		       struct mr_err *err)
+{
+	int e;
+
+	c->edit.apply = apply_cut;
+	c->job = j;
+	c->batch.pad = "";
+	e = mr_loader_open_edited(l, j->pipeline, opt, &c->edit, err);
+	if (e)
+		return e;
+	j->packer.key = (*l)->plan.source->key;
+	j->packer.source = (*l)->plan.source_self;
+	return 0;
+}
+
+/* The bytes of some samples from all over the set stand for the others. */
+static int estimate(struct job *j, struct mr_err *err)
+{
+	struct mr_options opt = j->opt->loader;
+	struct cut c = { .batch.count = 1 };
+	struct mr_loader *l;
+	struct mr_batch *b;
+	uint64_t bytes = 0, n = 0;
+	int e;
+
+	opt.order = MR_ORDER_SHUFFLE;
+	opt.seed = 0;
+	opt.epochs = 1;
+	opt.samples = PROBES;
+	if (opt.on_error == MR_ON_ERROR_STOP)
+		opt.on_error = MR_ON_ERROR_SKIP; /* met again in its place */
+	e = open_loader(j, &c, &opt, &l, err);
+	if (e)
+		return e;
+	while ((e = mr_loader_next(l, &b, err)) == MR_OK) {
+		n += mr_batch_count(b);
+		if (mr_batch_count(b))
+			bytes += mr_tensor_bytes(&mr_batch_field(b, 0)->tensor);
+		mr_batch_release(b);
+	}
+	mr_loader_close(l);
+	if (e < 0)
+		return e;
+	j->mean = n ? (double)bytes / (double)n : 1;
+	j->report->estimate = (uint64_t)((j->mean + MR_SHARD_ENTRY + 32) *
+					 (double)j->meta.samples);
+	return 0;
+}
+
+static void choose_shards(struct job *j)
+{
+	uint64_t n = j->opt->shards;
+
+	if (!n)
+		n = (j->report->estimate + SHARD_BYTES - 1) / SHARD_BYTES;
+	if (n > j->meta.samples)
+		n = j->meta.samples;
+	j->meta.shards = n ? n : 1;
+	j->report->shards = j->meta.shards;
+}
+
+/* Room at the place where the directory is or will be. */
+static int check_space(struct job *j, struct mr_err *err)
+{
+	char path[4096], need[32], have[32], *slash;
+	struct statvfs fs;
+
+	snprintf(path, sizeof(path), "%s", j->opt->out);
+	while (statvfs(path, &fs)) {
+		slash = strrchr(path, '/');
+		if (errno != ENOENT || (!slash && !strcmp(path, ".")))
+			return 0; /* the writer will say */
+		if (slash && slash > path)
+			*slash = 0;
+		else
+			strcpy(path, slash ? "/" : ".");
+	}
+	j->report->available = (uint64_t)fs.f_bavail * fs.f_frsize;
+	if (j->report->estimate <= j->report->available + j->have)
+		return 0;
+	return mr_err_set(err, MR_EIO,
+			  "%s: the data set will take about %s, and %s are "
+			  "free there; choose another --out, a stronger "
+			  "--codec, or an earlier --until",
+			  j->opt->out,
+			  mr_str_size(need, (double)j->report->estimate),
+			  mr_str_size(have, (double)j->report->available));
+}
+
+/* Why sample `index` has no record: the loader keeps the first reasons. */
+static void bad_reason(const struct mr_loader *l, uint64_t index, char *why,
+		       size_t cap)
+{
+	struct mr_bad bad;
+
+	snprintf(why, cap, "could not be made when the set was prepared");
+	for (size_t i = 0; mr_loader_bad(l, i, &bad); i++)
+		if (bad.index == index)
+			snprintf(why, cap, "%s: %s: %s", bad.key, bad.step,
+				 bad.reason);
+}
+
+/* A sample that is missing in a batch leaves its reason in its place. */
+static int put_hole(struct job *j, struct mr_loader *l, struct mr_err *err)
+{
+	char key[4096], why[1024];
+	uint64_t index = j->writer.next;
+	int e;
+
+	if (j->opt->to != MR_TO_RECORDS)
+		return mr_writer_put(&j->writer, "", 0, "", true, err);
+	l->plan.source->key(l->plan.source_self, index, key, sizeof(key));
+	memset(why, 0, sizeof(why));
+	bad_reason(l, index, why, sizeof(why) - MR_RECORD_ALIGN);
+	e = mr_writer_flush(&j->writer, err);
+	if (!e)
+		e = mr_writer_put(&j->writer, why,
+				  mr_round_up(strlen(why) + 1,
+					      MR_RECORD_ALIGN),
+				  key, true, err);
+	return e ? e : mr_writer_flush(&j->writer, err);
+}
+
+/* Appends the records of a batch. Rows that were written before a restart are
+ * passed over. */
+static int put_batch(struct job *j, struct mr_loader *l, struct mr_batch *b,
+		     struct mr_err *err)
+{
+	const struct mr_field *f = mr_batch_field(b, 0);
+	const uint64_t *index = mr_batch_indices(b);
+	uint64_t end = (mr_batch_number(b) + 1) * l->rows;
+	const uint8_t *p = f->tensor.data;
+	char key[4096];
+	int e = 0;
+
+	for (uint64_t i = 0; i < mr_batch_count(b) && !e; i++) {
+		if (index[i] < j->writer.next)
+			continue;
+		while (j->writer.next < index[i] && !e)
+			e = put_hole(j, l, err);
+		mr_batch_key(b, i, key, sizeof(key));
+		if (!e)
+			e = mr_writer_put(&j->writer, p + f->offsets[i],
+					  (size_t)(f->offsets[i + 1] -
+						   f->offsets[i]),
+					  key, false, err);
+	}
+	if (end > j->meta.samples)
+		end = j->meta.samples;
+	while (!e && j->writer.next < end)
+		e = put_hole(j, l, err);
+	return e ? e : mr_writer_flush(&j->writer, err);
+}
+
+static bool told_to_stop(struct job *j)
+{
+	return j->opt->progress &&
+	       j->opt->progress(j->opt->data, j->writer.next,
+				j->meta.samples);
+}
+
+/* All samples from where the writer stands; false in *done when stopped. */
+static int copy_all(struct job *j, struct mr_loader *l, bool *done,
+		    struct mr_err *err)
+{
+	struct mr_state st;
+	int e;
+
+	mr_loader_state(l, &st);
+	st.batch = j->writer.next / l->rows;
+	e = mr_loader_seek(l, &st, err);
+	while (e >= 0 && j->writer.next < j->meta.samples) {
+		struct mr_batch *b;
+
+		if (told_to_stop(j))
+			break;
+		e = mr_loader_wait(l, &b, 100, err);
+		if (e == MR_OK) {
+			uint64_t t0 = mr_clock_ns();
+
+			e = put_batch(j, l, b, err);
+			j->report->write_seconds +=
+				(double)(mr_clock_ns() - t0) / 1e9;
+			mr_batch_release(b);
+		} else if (e == MR_END) {
+			break;
+		}
+	}
+	*done = j->writer.next == j->meta.samples;
+	if (e >= 0 && *done)
+		told_to_stop(j); /* shows the end */
+	return e < 0 ? e : 0;
+}
+
+/* The names outlive the loader. */
+static void keep_stats(struct mr_store_report *r, struct mr_loader *l)
+{
+	mr_loader_stats(l, &r->stats);
+	for (size_t i = 0; i < r->stats.steps; i++) {
+		snprintf(r->names[i], sizeof(r->names[i]), "%s",
+			 r->stats.step[i].name);
+		r->stats.step[i].name = r->names[i];
+	}
+}
+
+static int run(struct job *j, struct mr_err *err)
+{
+	struct mr_options opt = j->opt->loader;
+	struct cut c = { 0 };
+	struct mr_loader *l;
+	bool done = false;
+	int e;
+
+	opt.order = MR_ORDER_SEQUENTIAL;
+	opt.epochs = 1;
+	opt.samples = 0;
+	opt.rank = 0;
+	opt.ranks = 1;
+	c.batch.count = (int64_t)(BATCH_BYTES / (j->mean + 1)) + 1;
+	if (c.batch.count > ROWS_MAX)
+		c.batch.count = ROWS_MAX;
+	e = open_loader(j, &c, &opt, &l, err);
+	if (e)
+		return e;
+	if (l->plan.samples != j->meta.samples)
+		e = mr_err_set(err, MR_EDATA,
+			       "the source has changed while it was read: %llu "
+			       "samples, and %llu before",
+			       (unsigned long long)l->plan.samples,
+			       (unsigned long long)j->meta.samples);
+	if (!e)
+		e = copy_all(j, l, &done, err);
+	if (!e && done)
+		e = mr_writer_finish(&j->writer, err);
+	j->report->complete = !e && done;
+	keep_stats(j->report, l);
+	mr_loader_close(l);
+	return e;
+}
+
+static int check_options(const struct mr_store_options *opt,
+			 struct mr_err *err)
+{
+	if (opt->size != sizeof(*opt))
+		return mr_err_set(err, MR_EINVAL,
+				  "options of another version of the header; "
+				  "call mr_store_options_init() and build "
+				  "again");
+	if (!*opt->out)
+		return mr_err_set(err, MR_EINVAL,
+				  "say where to: --out DIR");
+	if (opt->loader.on_error == MR_ON_ERROR_REPLACE)
+		return mr_err_set(err, MR_EINVAL,
+				  "--on-error replace would store samples "
+				  "twice; take skip, and replace when the set "
+				  "is read");
+	return 0;
+}
+
+int mr_store(const char *pipeline, const struct mr_store_options *opt,
+	     struct mr_store_report *report, struct mr_err *err)
+{
+	struct job j = { .pipeline = pipeline, .opt = opt, .report = report };
+	uint64_t t0 = mr_clock_ns();
+	int e = check_options(opt, err);
+
+	*report = (struct mr_store_report){ 0 };
+	j.writer.lock = j.writer.fd = j.writer.journal = -1;
+	if (!e)
+		e = make_plan(&j, err);
+	if (!e)
+		e = estimate(&j, err);
+	if (!e) {
+		choose_shards(&j);
+		e = mr_meta_identify(&j.meta, err);
+	}
+	if (!e && !opt->dry_run)
+		e = mr_writer_open(&j.writer, opt->out, &j.meta,
+				   (enum mr_container)opt->to, err);
+	if (!e) {
+		j.have = j.writer.offset;
+		for (uint64_t i = 0; j.meta.shard && i < j.meta.shards; i++)
+			j.have += j.meta.shard[i].bytes;
+		e = check_space(&j, err);
+	}
+	if (!e && opt->planned)
+		opt->planned(opt->data, report);
+	if (!e && !opt->dry_run)
+		e = run(&j, err);
+	report->resumed = j.writer.resumed;
+	report->bad = j.meta.bad;
+	for (uint64_t i = 0; j.meta.shard && i < j.meta.shards; i++)
+		report->bytes += j.meta.shard[i].bytes;
+	report->sync_seconds = j.writer.sync_seconds;
+	report->seconds = (double)(mr_clock_ns() - t0) / 1e9;
+	mr_writer_close(&j.writer);
+	mr_meta_fini(&j.meta);
+	return e;
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* records: a data set that `millrace prepare` wrote. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <xxhash.h>
+
+#include "source/paths.h"
+#include "source/source.h"
+#include "store/set.h"
+
+enum verify { ONCE, ALWAYS, NEVER };
+static const char *const verifies[] = { "once", "always", "never", NULL };
+
+struct records {
+	const char *dir, *from;
+	bool check, map;
+	int verify;
+	struct mr_set set;
+	_Atomic uint8_t *seen; /* a bit for each sample that was verified */
+};
+
+/* What a thread keeps: the codec's state. */
+struct local {
+	void (*drop)(void *state);
+	void *state;
+};
+
+static const struct mr_param params[] = {
+	MR_TEXT(struct records, dir, NULL, "a directory that prepare wrote"),
+	MR_BOOL(struct records, check, "yes",
+		"refuse the set when the files it was made from have changed"),
+	MR_TEXT(struct records, from, "",
+		"refuse the set unless it was made by this pipeline"),
+	MR_ENUM(struct records, verify, "once", verifies,
+		"compare the checksum of a sample: the first time that it is "
+		"read, each time, or not"),
+	MR_BOOL(struct records, map, "yes",
+		"read local shards from a mapping, so that plain fields are "
+		"used in place; takes SIGBUS, and the mapped part counts as "
+		"memory in use"),
+	MR_PARAM_END
+};
+
+static int open_records(void *self, const struct mr_source_env *env,
+			struct mr_err *err)
+{
+	struct records *r = self;
+	char *dir = mr_path_resolve(env->cwd, r->dir, err);
+	int e = dir ? mr_set_open(&r->set, dir, env->threads, err) :
+		      MR_ENOMEM;
+
+	free(dir);
+	if (!e && *r->from && strcmp(r->from, r->set.meta.pipeline))
+		e = mr_err_set(err, MR_EINVAL,
+			       "%s: was made by another pipeline:\n  %s\nnot "
+			       "by\n  %s",
+			       r->dir, r->set.meta.pipeline, r->from);
+	if (!e && r->check)
+		e = mr_meta_check_source(&r->set.meta, err);
+	if (!e && r->map)
+		e = mr_set_map(&r->set, err);
+	if (!e && r->verify == ONCE) {
+		r->seen = mr_alloc(r->set.meta.samples / 8 + 1, 1, err);
+		e = r->seen ? 0 : MR_ENOMEM;
+	}
+	return e;
+}
+
+static void close_records(void *self)
+{
+	struct records *r = self;
+
+	mr_set_close(&r->set);
+	free((void *)(uintptr_t)r->seen);
+	r->seen = NULL;
+}
+
+static uint64_t count(const void *self)
+{
+	return ((const struct records *)self)->set.meta.samples;
+}
+
+static void fields(const void *self, struct mr_fields *out)
+{
+	*out = ((const struct records *)self)->set.meta.record.fields;
+}
+
+static int locate(const void *self, uint64_t index, char *buf, size_t cap,
+		  struct mr_extent *e, struct mr_err *err)
+{
+	const struct records *r = self;
+	struct mr_shard_entry x;
+	const struct mr_set_shard *sh = mr_set_find(&r->set, index, &x);
+
+	(void)buf;
+	(void)cap;
+	if (x.bad)
+		return mr_set_bad(&r->set, index, err);
+	mr_input_extent(sh->input, x.offset, x.length, e);
+	return 0;
+}
+
+static int damaged(const struct mr_load *ld)
+{
+	const struct records *r = ld->self;
+	char place[4400];
+
+	mr_set_place(&r->set, ld->index, place, sizeof(place));
+	return mr_err_set(ld->err, MR_EDATA,
+			  "%.900s: damaged: its checksum does not match", place);
+}
+
+/* True when the sample is as it was written, as far as that is asked. */
+static bool verified(const struct records *r, uint64_t index,
+		     const void *bytes, size_t length)
+{
+	uint8_t bit = (uint8_t)(1u << index % 8);
+	struct mr_shard_entry x;
+
+	if (r->verify == NEVER ||
+	    (r->seen && atomic_load_explicit(&r->seen[index / 8],
+					     memory_order_relaxed) &
+				bit))
+		return true;
+	mr_set_find(&r->set, index, &x);
+	if (XXH3_64bits(bytes, length) != x.checksum)
+		return false;
+	if (r->seen)
+		atomic_fetch_or_explicit(&r->seen[index / 8], bit,
+					 memory_order_relaxed);
+	return true;
+}
+
+static int unpack(const struct mr_load *ld, const void *bytes, size_t length,
+		  struct mr_tensor *f)
+{
+	const struct records *r = ld->self;
+	const struct mr_record_plan *p = &r->set.meta.record;
+	struct local *l = ld->local;
+	int e;
+
+	if (!verified(r, ld->index, bytes, length))
+		return damaged(ld);
+	l->drop = p->codec->drop_unpack;
+	e = mr_record_unpack(p, ld, &l->state, bytes, length, f);
+	if (e) {
+		char place[4400];
+
+		mr_set_place(&r->set, ld->index, place, sizeof(place));
+		mr_err_prefix(ld->err, "%.500s: ", place);
+	}
+	return e;
+}
+
+static void drop(void *local)
+{
+	struct local *l = local;
+
+	if (l->state && l->drop)
+		l->drop(l->state);
+}
+
+static size_t key(const void *self, uint64_t index, char *buf, size_t cap)
+{
+	return mr_set_key(&((const struct records *)self)->set, index, buf,
+			  cap);
+}
+
+static const char *class_name(const void *self, uint64_t label)
+{
+	const struct mr_meta *m = &((const struct records *)self)->set.meta;
+
+	return label < m->class_count ? m->classes[label] : NULL;
+}
+
+static uint64_t fingerprint(const void *self)
+{
+	return ((const struct records *)self)->set.meta.set;
+}
+
+static int stands_for(const void *self, const char **deferred)
+{
+	const struct mr_meta *m = &((const struct records *)self)->set.meta;
+
+	*deferred = m->deferred;
+	return m->stages;
+}
+
+const struct mr_source mr_source_records = {
+	.name = "records",
+	.help = "a data set that prepare wrote",
+	.flags = MR_SOURCE_MAPS,
+	.size = sizeof(struct records),
+	.params = params,
+	.open = open_records,
+	.close = close_records,
+	.count = count,
+	.fields = fields,
+	.locate = locate,
+	.unpack = unpack,
+	.key = key,
+	.class_name = class_name,
+	.fingerprint = fingerprint,
+	.local = sizeof(struct local),
+	.drop = drop,
+	.stands_for = stands_for,
+};

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packers: the last step of a pipeline that is stored. All fields of a sample
+ * become the bytes that go into the file.
+ */
+#ifndef MR_STORE_PACKER_H
+#define MR_STORE_PACKER_H
+
+#include "store/record.h"
+
+struct mr_packer {
+	const struct mr_op *op; /* whose self this is */
+	const struct mr_record_plan *plan;
+	/* Of the source, for containers that name their samples. */
+	size_t (*key)(const void *self, uint64_t index, char *buf, size_t cap);
+	const void *source;
+};
+
+extern const struct mr_op mr_pack_record, mr_pack_tar, mr_pack_tfrecord;
+
+#endif

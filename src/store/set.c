@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/set.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <xxhash.h>
+
+#include "core/le.h"
+#include "core/guard.h"
+#include "core/mem.h"
+
+enum { THREADS_MAX = 16 };
+
+/* ---- one shard ---- */
+
+static int check_header(const struct mr_set *s, uint64_t k,
+			const struct mr_set_shard *sh, uint64_t count,
+			struct mr_err *err)
+{
+	uint8_t bytes[MR_SHARD_HEADER];
+	struct mr_shard_header h;
+	int e = mr_input_read(sh->input, bytes, sizeof(bytes), 0, err);
+
+	if (!e)
+		e = mr_shard_get_header(bytes, &h, err);
+	if (e)
+		return e;
+	if (h.set != s->meta.set || h.number != k || h.first != sh->first ||
+	    h.count != count)
+		return mr_err_set(err, MR_EDATA,
+				  "it is another shard, or of another data "
+				  "set");
+	return 0;
+}
+
+/* Entries must lie between header and index, whoever wrote them. */
+static int check_entries(const uint8_t *p, uint64_t n, uint64_t index,
+			 uint64_t keys, struct mr_err *err)
+{
+	for (uint64_t i = 0; i < n; i++) {
+		struct mr_shard_entry x;
+
+		mr_shard_get_entry(p + i * MR_SHARD_ENTRY, &x);
+		if (x.offset < MR_SHARD_HEADER || x.offset > index ||
+		    x.length > index - x.offset || x.key >= keys)
+			return mr_err_set(err, MR_EDATA,
+					  "entry %llu of its index lies "
+					  "outside",
+					  (unsigned long long)i);
+	}
+	return 0;
+}
+
+static int read_index(struct mr_set *s, struct mr_set_shard *sh,
+		      uint64_t count, uint8_t *entries, struct mr_err *err)
+{
+	uint8_t bytes[MR_SHARD_FOOTER];
+	struct mr_shard_footer f;
+	uint64_t size = mr_input_size(sh->input);
+	int e;
+
+	(void)s;
+	if (size < MR_SHARD_HEADER + MR_SHARD_FOOTER)
+		return mr_err_set(err, MR_EDATA, "truncated: %llu bytes",
+				  (unsigned long long)size);
+	e = mr_input_read(sh->input, bytes, sizeof(bytes),
+			  size - sizeof(bytes), err);
+	if (!e)
+		e = mr_shard_get_footer(bytes, size, &f, err);
+	if (!e && f.count != count)
+		e = mr_err_set(err, MR_EDATA,
+			       "an index of %llu samples, want %llu",
+			       (unsigned long long)f.count,
+			       (unsigned long long)count);
+	if (!e)
+		e = mr_input_read(sh->input, entries, count * MR_SHARD_ENTRY,
+				  f.index, err);
+	if (e)
+		return e;
+	if (XXH3_64bits(entries, count * MR_SHARD_ENTRY) != f.checksum)
+		return mr_err_set(err, MR_EDATA,
+				  "damaged index (bytes %llu to %llu): its "
+				  "checksum does not match",
+				  (unsigned long long)f.index,
+				  (unsigned long long)(f.index +
+						       count * MR_SHARD_ENTRY -
+						       1));
+	sh->keys_at = f.index + count * MR_SHARD_ENTRY;
+	sh->keys = f.keys;
+	sh->keys_checksum = f.keys_checksum;
+	return check_entries(entries, count, f.index, f.keys, err);
+}
+
+static int open_shard(struct mr_set *s, uint64_t k, struct mr_err *err)
+{
+	struct mr_set_shard *sh = &s->shard[k];
+	char path[4200], name[64];
+	uint64_t count;
+	int e;
+
+	mr_shard_range(s->meta.samples, s->meta.shards, k, &sh->first, &count);
+	mr_shard_name(name, sizeof(name), k);
+	snprintf(path, sizeof(path), "%s/%s", s->dir, name);
+	e = mr_input_open(&sh->input, path, err);
+	if (e)
+		return e;
+	if (mr_input_size(sh->input) != s->meta.shard[k].bytes)
+		return mr_err_set(err, MR_EDATA,
+				  "%s: %llu bytes, and %llu by meta.json: "
+				  "truncated, or of another data set",
+				  path,
+				  (unsigned long long)mr_input_size(sh->input),
+				  (unsigned long long)s->meta.shard[k].bytes);
+	e = check_header(s, k, sh, count, err);
+	if (!e)
+		e = read_index(s, sh, count,
+			       s->entries + sh->first * MR_SHARD_ENTRY, err);
+	if (e && strncmp(err->text, path, strlen(path)) != 0)
+		mr_err_prefix(err, "%s: ", path);
+	return e;
+}
+
+/* ---- all of them, by several threads ---- */
+
+struct opening {
+	struct mr_set *s;
+	_Atomic uint64_t next;
+	pthread_mutex_t lock;
+	uint64_t failed; /* the first that failed, in their order */
+	struct mr_err err;
+};
+
+static void *open_some(void *arg)
+{
+	struct opening *o = arg;
+	struct mr_err err;
+
+	for (;;) {
+		uint64_t k = atomic_fetch_add(&o->next, 1);
+
+		if (k >= o->s->meta.shards)
+			return NULL;
+		if (!open_shard(o->s, k, &err))
+			continue;
+		pthread_mutex_lock(&o->lock);
+		if (k < o->failed) {
+			o->failed = k;
+			o->err = err;
+		}
+		pthread_mutex_unlock(&o->lock);
+		/* The others need not begin any more. */
+		atomic_store(&o->next, o->s->meta.shards);
+	}
+}
+
+static int open_shards(struct mr_set *s, int threads, struct mr_err *err)
+{
+	struct opening o = { .s = s,
+			     .lock = PTHREAD_MUTEX_INITIALIZER,
+			     .failed = UINT64_MAX };
+	pthread_t helper[THREADS_MAX];
+	int n = 0;
+
+	while (n + 1 < threads && n + 1 < THREADS_MAX &&
+	       (uint64_t)n + 1 < s->meta.shards &&
+	       !pthread_create(&helper[n], NULL, open_some, &o))
+		n++;
+	open_some(&o);
+	while (n > 0)
+		pthread_join(helper[--n], NULL);
+	if (o.failed == UINT64_MAX)
+		return 0;
+	*err = o.err;
+	return err->code;
+}
+
+int mr_set_open(struct mr_set *s, const char *dir, int threads,
+		struct mr_err *err)
+{
+	int e;
+
+	*s = (struct mr_set){ 0 };
+	s->dir = mr_strdup(dir, err);
+	if (!s->dir)
+		return MR_ENOMEM;
+	e = mr_meta_read(&s->meta, dir, false, err);
+	if (e)
+		return e;
+	s->shard = mr_alloc(s->meta.shards, sizeof(*s->shard), err);
+	if (s->meta.samples > SIZE_MAX / MR_SHARD_ENTRY)
+		return mr_err_set(err, MR_EDATA, "%s: too many samples", dir);
+	s->entries = malloc(s->meta.samples * MR_SHARD_ENTRY);
+	if (!s->shard)
+		return MR_ENOMEM;
+	if (!s->entries)
+		return mr_err_nomem(err, s->meta.samples * MR_SHARD_ENTRY);
+	return open_shards(s, threads, err);
+}
+
+void mr_set_close(struct mr_set *s)
+{
+	for (uint64_t k = 0; s->shard && k < s->meta.shards; k++)
+		mr_input_close(s->shard[k].input);
+	free(s->shard);
+	free(s->entries);
+	free(s->dir);
+	mr_meta_fini(&s->meta);
+	*s = (struct mr_set){ 0 };
+}
+
+int mr_set_map(struct mr_set *s, struct mr_err *err)
+{
+	for (uint64_t k = 0; k < s->meta.shards; k++)
+		if (!mr_input_map(s->shard[k].input))
+			return 0;
+	s->mapped = true;
+	return mr_guard_take(err);
+}
+
+/* ---- samples ---- */
+
+const struct mr_set_shard *mr_set_find(const struct mr_set *s, uint64_t index,
+				       struct mr_shard_entry *e)
+{
+	mr_shard_get_entry(s->entries + index * MR_SHARD_ENTRY, e);
+	return &s->shard[mr_shard_of(s->meta.samples, s->meta.shards, index)];
+}
+
+size_t mr_set_key(const struct mr_set *s, uint64_t index, char *buf, size_t cap)
+{
+	struct mr_shard_entry e;
+	const struct mr_set_shard *sh = mr_set_find(s, index, &e);
+	uint64_t left = sh->keys - e.key;
+	char key[4097];
+	size_t n = left < sizeof(key) - 1 ? (size_t)left : sizeof(key) - 1;
+	struct mr_err err;
+
+	if (mr_input_read(sh->input, key, n, sh->keys_at + e.key, &err))
+		n = 0;
+	key[n] = 0;
+	return (size_t)snprintf(buf, cap, "%s", key);
+}
+
+void mr_set_place(const struct mr_set *s, uint64_t index, char *buf, size_t cap)
+{
+	struct mr_shard_entry e;
+	const struct mr_set_shard *sh = mr_set_find(s, index, &e);
+
+	snprintf(buf, cap, "%s: sample %llu (bytes %llu to %llu)",
+		 mr_input_path(sh->input), (unsigned long long)index,
+		 (unsigned long long)e.offset,
+		 (unsigned long long)(e.offset + e.length - 1));
+}
+
+int mr_set_bad(const struct mr_set *s, uint64_t index, struct mr_err *err)
+{
+	struct mr_shard_entry e;
+	const struct mr_set_shard *sh = mr_set_find(s, index, &e);
+	size_t n = e.length < 900 ? e.length : 900;
+	char why[901];
+
+	if (mr_input_read(sh->input, why, n, e.offset, err))
+		return err->code;
+	why[n] = 0;
+	return mr_err_set(err, MR_EDATA, "%s: was bad when the set was prepared: %s",
+			  mr_input_path(sh->input), why);
+}

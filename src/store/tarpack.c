@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A sample as members of a tar, as WebDataset names them: KEY.EXT. Bytes keep
+ * the extension that the sample's file had, whole numbers become text (label
+ * is .cls), all else is a NumPy array.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/err.h"
+#include "core/mem.h"
+#include "core/tensor.h"
+#include "store/npyhead.h"
+#include "store/packer.h"
+
+enum {
+	BLOCK = 512,
+	NAME = 100,
+	PREFIX = 155,
+	KEY_MAX = 4096,
+	PATH_MAX_BYTES = KEY_MAX + MR_NAME_MAX + 8,
+	/* header, long name with its own header, number or array header */
+	MEMBER_MAX = 3 * BLOCK + 2 * PATH_MAX_BYTES + MR_NPY_HEAD,
+};
+
+static size_t blocks(size_t n)
+{
+	return mr_round_up(n, BLOCK);
+}
+
+static size_t bound(const struct mr_opctx *cx, const struct mr_fields *fs,
+		    const struct mr_tensor *f)
+{
+	size_t n = 0;
+
+	(void)cx;
+	for (int i = 0; i < fs->n; i++) {
+		size_t bytes = mr_tensor_bytes(&f[fs->item[i].id]);
+
+		if (bytes > SIZE_MAX / 2 - n)
+			return SIZE_MAX;
+		n += bytes + MEMBER_MAX + BLOCK;
+	}
+	return n;
+}
+
+/* ---- names ---- */
+
+/* WebDataset takes everything up to the first dot of the last part for the
+ * key, so that no other dot may be there. */
+static size_t make_key(const struct mr_packer *p, uint64_t index, char *key,
+		       char *ext)
+{
+	size_t n = p->key(p->source, index, key, KEY_MAX);
+	char *base, *dot;
+
+	if (n >= KEY_MAX)
+		n = KEY_MAX - 1;
+	while (key[0] == '/' || key[0] == '.')
+		memmove(key, key + 1, n--);
+	base = strrchr(key, '/');
+	base = base ? base + 1 : key;
+	dot = strrchr(base, '.');
+	*ext = 0;
+	if (dot && dot > base && strlen(dot) < MR_NAME_MAX) {
+		snprintf(ext, MR_NAME_MAX, "%s", dot + 1);
+		*dot = 0;
+	}
+	for (char *c = ext; *c; c++)
+		*c = *c >= 'A' && *c <= 'Z' ? (char)(*c + 32) : *c;
+	for (char *c = base; *c; c++)
+		*c = *c == '.' ? '_' : *c;
+	return strlen(key);
+}
+
+static bool is_bytes(const struct mr_spec *s)
+{
+	return s->dtype == MR_U8 && s->ndim == 1 && s->shape[0] == MR_ANY;
+}
+
+static bool is_number(const struct mr_spec *s)
+{
+	return s->ndim == 0 && s->dtype < MR_F16;
+}
+
+/* What comes after the key. */
+static void extension(const struct mr_field_spec *f, bool first,
+		      const char *had, char *to, size_t cap)
+{
+	if (is_number(&f->spec))
+		snprintf(to, cap, "%s",
+			 strcmp(f->name, "label") ? f->name : "cls");
+	else if (!is_bytes(&f->spec))
+		snprintf(to, cap, "%s.npy", f->name);
+	else
+		snprintf(to, cap, "%s", first && *had ? had : f->name);
+}
+
+/* ---- members ---- */
+
+static void octal(uint8_t *to, size_t width, uint64_t v)
+{
+	for (size_t i = width - 1; i-- > 0; v >>= 3)
+		to[i] = (uint8_t)('0' + (v & 7));
+	to[width - 1] = 0;
+}
+
+/* Sizes that eleven octal digits do not hold are in base 256. */
+static void put_size(uint8_t *to, uint64_t v)
+{
+	if (v < (uint64_t)1 << 33) {
+		octal(to, 12, v);
+		return;
+	}
+	memset(to, 0, 12);
+	to[0] = 0x80;
+	for (int i = 11; i > 3; i--, v >>= 8)
+		to[i] = (uint8_t)v;
+}
+
+static void put_header(uint8_t *h, const char *name, uint64_t size, char type)
+{
+	size_t n = strlen(name), cut = 0;
+	unsigned sum = 0;
+
+	memset(h, 0, BLOCK);
+	if (n > NAME) {
+		for (size_t i = 0; i < n && i <= PREFIX; i++)
+			if (name[i] == '/' && n - i - 1 <= NAME)
+				cut = i;
+		memcpy(h + 345, name, cut);
+		name += cut ? cut + 1 : n - NAME;
+		n = strlen(name);
+	}
+	memcpy(h, name, n < NAME ? n : NAME);
+	octal(h + 100, 8, 0644);
+	octal(h + 108, 8, 0);
+	octal(h + 116, 8, 0);
+	put_size(h + 124, size);
+	octal(h + 136, 12, 0); /* no time: the same bytes each time */
+	memset(h + 148, ' ', 8);
+	h[156] = (uint8_t)type;
+	memcpy(h + 257, "ustar\0" "00", 8);
+	for (int i = 0; i < BLOCK; i++)
+		sum += h[i];
+	octal(h + 148, 7, sum);
+	h[155] = ' ';
+}
+
+static bool fits_ustar(const char *name)
+{
+	size_t n = strlen(name);
+
+	if (n <= NAME)
+		return true;
+	for (size_t i = 0; i < n && i <= PREFIX; i++)
+		if (name[i] == '/' && n - i - 1 <= NAME && i)
+			return true;
+	return false;
+}
+
+/* A header for a member; a pax record before it where the name is too long.
+ * Returns its bytes. */
+static size_t begin_member(uint8_t *to, const char *name, uint64_t size)
+{
+	size_t at = 0;
+
+	if (!fits_ustar(name)) {
+		size_t body = strlen(name) + 7, n = body + 1;
+		char digits[24];
+
+		/* "LEN path=NAME\n", where LEN counts itself */
+		while ((size_t)snprintf(digits, sizeof(digits), "%zu", n) +
+			       body !=
+		       n)
+			n++;
+		put_header(to, "././@PaxHeader", n, 'x');
+		memset(to + BLOCK, 0, blocks(n));
+		at = BLOCK + blocks(n);
+		memcpy(to + BLOCK, digits, strlen(digits));
+		snprintf((char *)to + BLOCK + strlen(digits), n, " path=%s",
+			 name);
+		to[BLOCK + n - 1] = '\n';
+	}
+	put_header(to + at, name, size, '0');
+	return at + BLOCK;
+}
+
+static int64_t number(const struct mr_tensor *t)
+{
+	int64_t v = 0;
+
+	switch (t->dtype) {
+	case MR_U8:
+		return *(const uint8_t *)t->data;
+	case MR_I16:
+		memcpy(&v, t->data, 2);
+		return (int16_t)v;
+	case MR_I32:
+		memcpy(&v, t->data, 4);
+		return (int32_t)v;
+	default:
+		memcpy(&v, t->data, 8);
+		return v;
+	}
+}
+
+/* The member's content before the tensor's own bytes. */
+static size_t lead(const struct mr_field_spec *f, const struct mr_tensor *t,
+		   uint8_t *to)
+{
+	if (is_number(&f->spec))
+		return (size_t)sprintf((char *)to, "%lld",
+				       (long long)number(t));
+	return is_bytes(&f->spec) ? 0 : mr_npy_head(t, to);
+}
+
+static int pack(const struct mr_opctx *cx, const struct mr_fields *fs,
+		const struct mr_tensor *f, struct mr_tensor *out)
+{
+	char key[KEY_MAX], had[MR_NAME_MAX], ext[MR_NAME_MAX + 8];
+	char name[PATH_MAX_BYTES];
+	uint8_t head[MR_NPY_HEAD], *to = out->data;
+	bool first = true;
+
+	make_key(cx->self, cx->index, key, had);
+	for (int i = 0; i < fs->n; i++) {
+		const struct mr_tensor *t = &f[fs->item[i].id];
+		size_t n = lead(&fs->item[i], t, head);
+		size_t body = is_number(&fs->item[i].spec) ?
+				      0 :
+				      mr_tensor_bytes(t);
+
+		extension(&fs->item[i], first, had, ext, sizeof(ext));
+		first &= !is_bytes(&fs->item[i].spec);
+		snprintf(name, sizeof(name), "%s.%s", key, ext);
+		to += begin_member(to, name, n + body);
+		memcpy(to, head, n);
+		if (body)
+			memcpy(to + n, t->data, body);
+		memset(to + n + body, 0, blocks(n + body) - n - body);
+		to += blocks(n + body);
+	}
+	out->shape[0] = to - (uint8_t *)out->data;
+	return 0;
+}
+
+const struct mr_op mr_pack_tar = {
+	.name = "tar",
+	.help = "make members of a tar of a sample",
+	.bound = bound,
+	.pack = pack,
+};
