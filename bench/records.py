@@ -13,7 +13,7 @@ import overhead
 import photos
 from codecs_speed import dump, pictures
 from common import Failed, PYTHON, interleave, output, paired, say
-from images import Group
+from images import Group, disturbed, undecide
 from noise import Noise
 
 QUESTION = "how fast are prepared records, beside FFCV and bare loops?"
@@ -142,6 +142,12 @@ def unpack(env, report, ph):
                 (">=", 0.95) if CODECS[codec] else None)
 
 
+def quiet(report, title, noise):
+    """Notes what others did meanwhile."""
+    report.top["settings"].setdefault("noise", {})[title] = noise.summary()
+    disturbed(report, title, noise)
+
+
 # ---- copying ----
 
 def copying(env, report):
@@ -167,13 +173,14 @@ def copying(env, report):
         report.measure(f"10 KB: {name}, 2 each", "MB/s",
                        values.get(name, {}))
     ours = values.get("millrace records", {})
-    report.ratio("10 KB: records / bare memcpy of the same shards, 2 each",
-                 paired(ours, values.get("bare memcpy from the shards", {})),
-                 (">=", 0.75))
-    report.ratio("10 KB: records / FFCV NDArray, 2 each",
-                 paired(ours, values.get("FFCV NDArray", {})), (">=", 2.2))
-    report.top["settings"].setdefault("noise", {})["copying"] = \
-        noise.summary()
+    for name, other, want in (
+            ("bare memcpy of the same shards", "bare memcpy from the shards",
+             0.75), ("FFCV NDArray", "FFCV NDArray", 2.2)):
+        report.ratio(f"10 KB: records / {name}, 2 each",
+                     paired(ours, values.get(other, {})), (">=", want))
+        if noise.disturbed():
+            undecide(report)
+    quiet(report, "copying", noise)
 
 
 # ---- making them ----
@@ -229,23 +236,31 @@ def making(env, report, ph):
         if name in failed:
             report.fail(f"making: {name}", failed[name])
         report.measure(f"making: {name}", "MB/s", values.get(name, {}))
+    shares(report, told)
     for codec in CODECS:
-        shares(report, codec, told.get(codec, {}))
         report.ratio(f"making: {codec}, prepare / the steps alone",
                      paired(values.get(f"prepare, {codec}", {}),
                             values.get("the steps alone (run)", {})))
-    report.top["settings"].setdefault("noise", {})["making"] = noise.summary()
+    quiet(report, "making", noise)
 
 
-def shares(report, codec, r):
-    """Where prepare's own account says its time went."""
-    budget = r.get("budget") or {}
-    total = sum(v for v in budget.values() if isinstance(v, (int, float)))
-    if not total:
-        return
-    report.note(f"making, {codec}: " + ", ".join(
-        f"{k} {100 * v / total:.0f} %" for k, v in budget.items()
-        if isinstance(v, (int, float)) and v / total >= 0.005))
+def shares(report, told):
+    """Where prepare's own account says its time went: its threads' (steps,
+    packing, waiting) and the writer's."""
+    rows = []
+    for codec, r in told.items():
+        run = r["steps"]
+        of = {x["name"]: x["share"] for x in run["steps"]}
+        packing = of.pop("store", 0)
+        rows.append((codec, *(f"{100 * x:.1f} %" for x in (
+            sum(of.values()), packing, r["write_seconds"] / r["seconds"],
+            r["sync_seconds"] / r["seconds"],
+            1 - run["seconds"] / r["seconds"]))))
+    report.add_table(
+        "making: shares of the threads' time, and of the whole",
+        ("codec", "threads: reading, steps", "threads: packing, storing",
+         "whole: write", "whole: fsync", "whole: before and after"), rows,
+        told)
 
 
 # ---- opening ----
