@@ -162,7 +162,8 @@ class Report:
             "date": datetime.datetime.now().astimezone().isoformat(
                 timespec="seconds"),
             "quick": env.quick, "machine": machine(), "settings": {},
-            "measurements": [], "ratios": [], "failed": [], "notes": []}
+            "measurements": [], "ratios": [], "tables": [], "failed": [],
+            "notes": []}
 
     def setting(self, **kw):
         self.top["settings"].update(kw)
@@ -174,6 +175,11 @@ class Report:
 
     def fail(self, name, reason):
         self.top["failed"].append({"name": name, "reason": reason})
+
+    def add_table(self, title, head, rows, data):
+        """A table of its own: what it shows, and the data behind it."""
+        self.top["tables"].append({"title": title, "head": head,
+                                   "rows": rows, "data": data})
 
     def measure(self, name, unit, values, **more):
         """values: by round (a dict), a list or a single number."""
@@ -227,6 +233,8 @@ class Report:
                 ("compared", "median", "min", "max", "95 %", "target", ""),
                 [self.ratio_row(x) for x in t["ratios"]
                  if "median" in x or "target" in x])
+        for x in t["tables"]:
+            lines += [f"{x['title']}:", "", *self.table(x["head"], x["rows"])]
         lines += [f"- not measured: {x['name']}: {x['reason']}"
                   for x in t["failed"]]
         lines += [f"- {x}" for x in t["notes"]]

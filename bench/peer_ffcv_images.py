@@ -4,13 +4,15 @@
 
 usage: peer_ffcv_images.py make DIR BETON        write FFCV's file, mode 'jpg'
        peer_ffcv_images.py original DIR BETON    the same with DIR's own bytes
+       peer_ffcv_images.py raw PIXELS LABELS SIDE BETON   mode 'raw'
        peer_ffcv_images.py extract BETON DIR     the JPEG files in it
        peer_ffcv_images.py run BETON train|val nchw|nhwc BATCH WORKERS REPEAT
 
 FFCV decodes every picture and encodes it anew (OpenCV, quality 90, 4:2:0);
 it has no way to keep the bytes of a JPEG file. `original` replaces its
 encoder by one that gives the file's bytes, which its reader takes well: so
-both sides can decode the same bytes.
+both sides can decode the same bytes. `raw` takes pixels from a file of u8
+SIDE x SIDE x 3 and labels from one of i64.
 
 run: train is RandomResizedCropRGBImageDecoder and RandomHorizontalFlip, val
 CenterCropRGBImageDecoder with ratio 224/256; then NormalizeImage to f32,
@@ -74,10 +76,23 @@ class Originals(Folder):
         return stand_in, label
 
 
-def write(folder, beton):
+class Pixels:
+    def __init__(self, pixels, labels, side):
+        self.pixels = np.fromfile(pixels, np.uint8).reshape(-1, side, side, 3)
+        self.labels = np.fromfile(labels, np.int64)
+        assert len(self.pixels) == len(self.labels)
+
+    def __len__(self):
+        return len(self.pixels)
+
+    def __getitem__(self, i):
+        return self.pixels[i], int(self.labels[i])
+
+
+def write(folder, beton, mode="jpg"):
     # FFCV's writer waits forever for a sample that failed in a worker, and
     # one that is larger than a page of its file fails
-    fields = {"image": RGBImageField(write_mode="jpg"), "label": IntField()}
+    fields = {"image": RGBImageField(write_mode=mode), "label": IntField()}
     DatasetWriter(beton, fields, num_workers=2).from_indexed_dataset(folder)
 
 
@@ -88,6 +103,10 @@ def make(path, beton):
 def original(path, beton):
     rgb_image.encode_jpeg = lambda image, _quality: image.data_of_file
     write(Originals(path), beton)
+
+
+def raw(pixels, labels, side, beton):
+    write(Pixels(pixels, labels, int(side)), beton, "raw")
 
 
 def extract(beton, path):
@@ -140,5 +159,5 @@ def run(beton, mode, layout, batch, workers, repeat):
 
 
 if __name__ == "__main__":
-    {"make": make, "original": original, "extract": extract,
+    {"make": make, "original": original, "raw": raw, "extract": extract,
      "run": run}[sys.argv[1]](*sys.argv[2:])

@@ -27,7 +27,7 @@ MAY = {
     'report': ['core', 'trace', 'analyze'],
     'cli': ['core'],
     'python': [],
-    'bench': ['core', 'kernel'],
+    'bench': ['core', 'kernel', 'store'],
     'examples': [],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')

@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prepared data: Millrace's records beside FFCV's raw mode, bare copying and
+bare unpacking of the same shards, warm; making them beside the steps and the
+disk alone; opening a million."""
+import glob
+import json
+import os
+import shutil
+import time
+
+import data
+import overhead
+import photos
+from codecs_speed import dump, pictures
+from common import Failed, PYTHON, interleave, output, paired, say
+from images import Group, disturbed, undecide
+from noise import Noise
+
+QUESTION = "how fast are prepared records, beside FFCV and bare loops?"
+THREADS = 2
+SIDE = 256
+IMAGE = SIDE * SIDE * 3
+STEPS = f"decode_image | resize {SIDE} | center_crop {SIDE}"
+TRAIN = "random_resized_crop 224 | flip | normalize imagenet | batch 64"
+SMALL = 10240
+CODECS = {"none": 0, "lz4": 1, "zstd": 3}
+LONGEST = 600               # seconds that preparing may take
+
+
+def prepare(env, pipeline, to, *options, **kw):
+    """`millrace prepare --json`: its numbers."""
+    text = output([env.millrace, "prepare", "--json", pipeline, "--out", to,
+                   "--threads", str(THREADS), *map(str, options)],
+                  timeout=LONGEST, **kw)
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise Failed(f"no JSON from prepare: {text[:200]!r}") from None
+
+
+def level(codec):
+    words = ["--codec", codec]
+    return words + ["--level", CODECS[codec]] if CODECS[codec] else words
+
+
+def image_set(env, ph, codec):
+    """The photos at 256 x 256 as records."""
+    return photos.made(f"{ph.one}-{SIDE}-{codec}.records", lambda to: prepare(
+        env, f"files '{ph.one}' | {STEPS}", to, *level(codec)))
+
+
+def stored(where):
+    return sum(os.path.getsize(p) for p in glob.glob(where + "/*"))
+
+
+class Records(Group):
+    def records(self, key, where, ph, steps, **what):
+        """steps after `records`; the rate is that of whole epochs."""
+        def run(epochs):
+            r = self.env.run(f"records '{where}' | {steps}", "--threads",
+                             THREADS, "--epochs", epochs, "--order",
+                             "shuffle")
+            if r["samples"] != ph.photos * epochs or r.get("bad_samples"):
+                raise Failed(f"{r['samples']} samples, {r['bad_samples']} bad,"
+                             f" instead of {epochs} x {ph.photos}")
+            return r
+        self.add(key, self.timed(run), data=ph.name, n=THREADS, **what)
+
+    def unpacking(self, key, where, codec, ph):
+        self.add(key, self.timed(lambda epochs: bare(
+            self.env, where, codec, IMAGE, 64, epochs)),
+            side=f"bare unpacking, {codec}", data=ph.name, n=THREADS,
+            layout="u8 NHWC")
+
+    def raw(self, key, beton, ph, layout):
+        repeat = 2 if self.env.quick else max(1, round(9600 / ph.photos))
+        self.peer(key, [photos.FFCV, "run", beton, "train", layout, 64,
+                        THREADS, repeat],
+                  side="FFCV raw", data=ph.name, n=THREADS,
+                  layout={"nchw": "NCHW", "nhwc": "channels last"}[layout])
+
+
+def bare(env, where, codec, size, batch, epochs):
+    return json.loads(output([env.tool("bare_unpack"), where, codec,
+                              str(size), str(batch), str(THREADS),
+                              str(epochs)]))
+
+
+def beton(env, ph):
+    """FFCV's raw file of the same pixels, which Millrace has made."""
+    pipeline = f"files '{ph.one}' | {STEPS} | batch 64"
+    files = [dump(env, pipeline, ph.photos, f"{ph.name}-{SIDE}-{field}", field)
+             for field in ("image", "label")]
+    return photos.made(f"{ph.one}-{SIDE}-raw.beton", lambda to: output(
+        [PYTHON, "-B", photos.FFCV, "raw", *files, str(SIDE),
+         to]))
+
+
+# ---- images ----
+
+def train(env, report, ph):
+    g = Records(env, report, "train from records")
+    where = image_set(env, ph, "none")
+    g.records("millrace", where, ph, TRAIN, side="Millrace", layout="NCHW")
+    g.records("millrace lz4", image_set(env, ph, "lz4"), ph, TRAIN,
+              side="Millrace, lz4", layout="NCHW")
+    try:
+        raw = beton(env, ph)
+        for layout in ("nchw", "nhwc"):
+            g.raw(f"ffcv {layout}", raw, ph, layout)
+    except Failed as e:
+        report.fail("FFCV raw", str(e))
+    try:
+        g.run(env.rounds(7))
+    finally:
+        g.close()
+    g.tell()
+    g.ratio("Millrace / FFCV raw, both NCHW, 2 each", "millrace",
+            "ffcv nchw", (">=", 3))
+    g.ratio("Millrace NCHW / FFCV raw channels last, 2 each", "millrace",
+            "ffcv nhwc", (">=", 1.2))
+    g.ratio("lz4 / not packed", "millrace lz4", "millrace")
+
+
+def unpack(env, report, ph):
+    g = Records(env, report, "unpacking")
+    plain = ph.photos * IMAGE
+    for codec in CODECS:
+        where = image_set(env, ph, codec)
+        report.setting(**{f"ratio_{codec}": round(plain / stored(where), 3)})
+        g.records(f"millrace {codec}", where, ph, "batch 64",
+                  side=f"Millrace, {codec}", layout="u8 NHWC")
+        g.unpacking(f"bare {codec}", where, codec, ph)
+    try:
+        g.run(env.rounds(9))
+    finally:
+        g.close()
+    g.tell()
+    for codec in CODECS:
+        g.ratio(f"{codec}: Millrace / bare unpacking, 2 each",
+                f"millrace {codec}", f"bare {codec}",
+                (">=", 0.95) if CODECS[codec] else None)
+
+
+def quiet(report, title, noise):
+    """Notes what others did meanwhile."""
+    report.top["settings"].setdefault("noise", {})[title] = noise.summary()
+    disturbed(report, title, noise)
+
+
+# ---- copying ----
+
+def copying(env, report):
+    """Records of 10 KB, not packed: what the engine costs a sample."""
+    size, message = data.total(env, overhead.COPIES)
+    if message:
+        report.note(message)
+    npy, count = data.npy(env, SMALL, size)
+    data.need(env, 0 if os.path.exists(npy[:-3] + "records") else size)
+    where = photos.made(npy[:-3] + "records", lambda to: prepare(
+        env, f"npy '{npy}'", to, "--codec", "none"))
+    noise = Noise()
+    jobs = {"millrace records": overhead.millrace(
+                env, f"records '{where}'", SMALL, count, THREADS),
+            "bare memcpy from the shards": overhead.timed(
+                env, lambda e: bare(env, where, "none", SMALL, 32, e)),
+            "FFCV NDArray": overhead.ffcv(env, npy, SMALL, THREADS)}
+    values, failed = interleave(
+        {k: noise.watch(j) for k, j in jobs.items()}, env.rounds(7))
+    for name in jobs:
+        if name in failed:
+            report.fail(name, failed[name])
+        report.measure(f"10 KB: {name}, 2 each", "MB/s",
+                       values.get(name, {}))
+    ours = values.get("millrace records", {})
+    for name, other, want in (
+            ("bare memcpy of the same shards", "bare memcpy from the shards",
+             0.75), ("FFCV NDArray", "FFCV NDArray", 2.2)):
+        report.ratio(f"10 KB: records / {name}, 2 each",
+                     paired(ours, values.get(other, {})), (">=", want))
+        if noise.disturbed():
+            undecide(report)
+    quiet(report, "copying", noise)
+
+
+# ---- making them ----
+
+def write_disk(env, size):
+    """Seconds that writing so many bytes takes, on the disk at the end."""
+    path = os.path.join(env.data, "disk.part")
+    block = os.urandom(4 << 20)
+    try:
+        start = time.monotonic()
+        with open(path, "wb", buffering=0) as f:
+            left = size
+            while left > 0:
+                left -= f.write(block[:left])
+            os.fsync(f.fileno())
+        return time.monotonic() - start
+    finally:
+        os.unlink(path)
+
+
+def making(env, report, ph):
+    """MB/s of plain bytes, with the steps or the disk alone beside it."""
+    pipeline = f"files '{ph.one}' | {STEPS}"
+    plain = ph.photos * IMAGE
+    told = {}
+
+    def ours(codec):
+        to = os.path.join(env.data, f"making-{codec}.records")
+
+        def job():
+            shutil.rmtree(to, ignore_errors=True)
+            start = time.monotonic()
+            told[codec] = prepare(env, pipeline, to, *level(codec))
+            took = time.monotonic() - start
+            shutil.rmtree(to)
+            return plain / took / 1e6
+        return job
+
+    def steps():
+        r = env.run(f"{pipeline} | batch 64", "--threads", THREADS,
+                    "--epochs", 1, "--order", "sequential")
+        return plain / r["seconds"] / 1e6
+
+    steps()                                                     # warms
+    noise = Noise()
+    jobs = {f"prepare, {c}": ours(c) for c in CODECS}
+    jobs["the steps alone (run)"] = steps
+    jobs["the disk alone (write, fsync)"] = \
+        lambda: plain / write_disk(env, plain) / 1e6
+    values, failed = interleave(
+        {k: noise.watch(j) for k, j in jobs.items()}, env.rounds(5))
+    for name in jobs:
+        if name in failed:
+            report.fail(f"making: {name}", failed[name])
+        report.measure(f"making: {name}", "MB/s", values.get(name, {}))
+    shares(report, told)
+    for codec in CODECS:
+        report.ratio(f"making: {codec}, prepare / the steps alone",
+                     paired(values.get(f"prepare, {codec}", {}),
+                            values.get("the steps alone (run)", {})))
+    quiet(report, "making", noise)
+
+
+def shares(report, told):
+    """Where prepare's own account says its time went: its threads' (steps,
+    packing, waiting) and the writer's."""
+    rows = []
+    for codec, r in told.items():
+        run = r["steps"]
+        of = {x["name"]: x["share"] for x in run["steps"]}
+        packing = of.pop("store", 0)
+        rows.append((codec, *(f"{100 * x:.1f} %" for x in (
+            sum(of.values()), packing, r["write_seconds"] / r["seconds"],
+            r["sync_seconds"] / r["seconds"],
+            1 - run["seconds"] / r["seconds"]))))
+    report.add_table(
+        "making: shares of the threads' time, and of the whole",
+        ("codec", "threads: reading, steps", "threads: packing, storing",
+         "whole: write", "whole: fsync", "whole: before and after"), rows,
+        told)
+
+
+# ---- opening ----
+
+def opening(env, report):
+    count = 100_000 if env.quick else 1_000_000
+    seen = {}
+
+    def of(n):
+        where = photos.made(
+            os.path.join(env.data, f"tiny-{n}.records"), lambda to: prepare(
+                env, f"synthetic shape=16 dtype=u8 count={n}", to, "--codec",
+                "none"))
+
+        def job():
+            r = env.spawn([env.millrace, "run", "--json",
+                           f"records '{where}' | batch 256", "--threads",
+                           THREADS, "--samples", 256, "--epochs", 1])[1]
+            seen.setdefault(n, []).append(r["maxrss_kib"] / 1024)
+            return r["seconds"] * 1000
+        return job
+
+    jobs = {f"{n:,} samples": of(n) for n in (1000, count)}
+    for job in jobs.values():
+        job()                                                   # warms
+    seen.clear()
+    values, failed = interleave(jobs, env.rounds(15))
+    for name, reason in failed.items():
+        report.fail(f"opening: {name}", reason)
+    for n in (1000, count):
+        name = f"opening: {n:,} samples, one batch, spawn to exit"
+        got = list(values.get(f"{n:,} samples", {}).values())
+        report.ratio(name, got, ("<", 100), "ms")
+        report.ratio(name + ", peak RSS", seen.get(n, []), ("<", 100), "MB")
+
+
+def main(env, report):
+    ph, what = pictures(env)
+    report.setting(threads=THREADS, cache="warm", order="shuffle",
+                   photos=f"{ph.photos} {what} at {SIDE}x{SIDE}",
+                   train=f"records DIR | {TRAIN}",
+                   clock="Millrace: opening included; FFCV: whole epochs after "
+                   "a warm-up; bare: shards mapped, indices read before")
+    parts = {"train": lambda: train(env, report, ph),
+             "unpack": lambda: unpack(env, report, ph),
+             "copying": lambda: copying(env, report),
+             "making": lambda: making(env, report, ph),
+             "opening": lambda: opening(env, report)}
+    wanted = os.environ.get("BENCH_RECORDS", " ".join(parts)).split()
+    if set(wanted) != set(parts):
+        report.top["partial"] = wanted
+        report.note(f"only {', '.join(wanted)}: BENCH_RECORDS says so")
+    for name in (n for n in parts if n in wanted):
+        say(f"  {name}")
+        try:
+            parts[name]()
+        except Failed as e:
+            report.fail(name, str(e))
+            say(f"  {name}: FAILED: {e}")
