@@ -38,7 +38,6 @@ static int run(const struct cli_args *args, void *options_)
 
 	o->store.size = sizeof(o->store);
 	o->store.until = "";
-	o->store.shuffle = true;
 	o->store.literal = true;
 	if (args->argc != 1)
 		return cli_usage("convert takes one source or pipeline; quote "

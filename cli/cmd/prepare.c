@@ -12,6 +12,8 @@ struct prepare {
 
 #define P struct prepare
 
+static const char *const shuffles[] = { "auto", "yes", "no", NULL };
+
 static const struct mr_param options[] = {
 	{ "out", MR_P_TEXT, offsetof(P, store.out), "", 0, 0, NULL,
 	  "the directory to make, or to go on with" },
@@ -22,8 +24,10 @@ static const struct mr_param options[] = {
 	  "how to pack each field: see millrace list codecs" },
 	{ "level", MR_P_INT, offsetof(P, store.level), "-1", -1, 100, NULL,
 	  "of the codec; -1: its usual one" },
-	{ "shuffle", MR_P_BOOL, offsetof(P, store.shuffle), "yes", 0, 0, NULL,
-	  "bring like bytes of wide types together before packing" },
+	{ "shuffle", MR_P_ENUM, offsetof(P, store.shuffle), "auto", 0, 0,
+	  shuffles,
+	  "bring like bytes of wide types together before packing; auto: "
+	  "where that makes some samples smaller" },
 	{ "shards", MR_P_SIZE, offsetof(P, store.shards), "0", 0, 1e6, NULL,
 	  "files; 0: one for each half gigabyte" },
 	{ "literal", MR_P_BOOL, offsetof(P, store.literal), "no", 0, 0, NULL,

@@ -274,6 +274,8 @@ int mr_explain(const char *pipeline, const struct mr_options *opt, bool json,
 
 enum mr_store_to { MR_TO_RECORDS, MR_TO_TAR, MR_TO_TFRECORD };
 
+enum mr_shuffle { MR_SHUFFLE_AUTO, MR_SHUFFLE_YES, MR_SHUFFLE_NO };
+
 struct mr_store_report;
 
 /* What to store and how; mr_store_options_init() sets the defaults. */
@@ -285,7 +287,8 @@ struct mr_store_options {
 			     * "": all that are the same in each epoch */
 	const char *codec;  /* "none"; records only, as the next three */
 	int64_t level;	    /* of the codec; -1: its default */
-	bool shuffle;	    /* bytes of wide types before packing: yes */
+	int shuffle;	    /* enum mr_shuffle: bytes of wide types before
+			     * packing; auto */
 	bool literal;	    /* store what the last step yields, even where
 			     * the one before it yields less: no */
 	uint64_t shards;    /* files; 0: one for each half gigabyte */

@@ -43,7 +43,6 @@ void mr_store_options_init(struct mr_store_options *opt)
 		.until = "",
 		.codec = "none",
 		.level = -1,
-		.shuffle = true,
 	};
 	mr_options_init(&opt->loader);
 }
@@ -81,7 +80,7 @@ static int choose_codec(struct job *j, struct mr_err *err)
 				  (long long)level, c->name, c->min, c->max);
 	r->codec = c;
 	r->level = (int)level;
-	r->shuffle = j->opt->shuffle && c->max > 0;
+	r->shuffle = j->opt->shuffle != MR_SHUFFLE_NO && c->max > 0;
 	mr_record_plan_init(r);
 	return 0;
 }
@@ -174,7 +173,7 @@ static int open_loader(struct job *j, struct cut *c,
 }
 
 /* The bytes of some samples from all over the set stand for the others. */
-static int estimate(struct job *j, struct mr_err *err)
+static int probe(struct job *j, double *mean, struct mr_err *err)
 {
 	struct mr_options opt = j->opt->loader;
 	struct cut c = { .batch.count = 1 };
@@ -201,7 +200,39 @@ static int estimate(struct job *j, struct mr_err *err)
 	mr_loader_close(l);
 	if (e < 0)
 		return e;
-	j->mean = n ? (double)bytes / (double)n : 1;
+	*mean = n ? (double)bytes / (double)n : 1;
+	return 0;
+}
+
+static bool has_wide(const struct mr_fields *fs)
+{
+	for (int i = 0; i < fs->n; i++)
+		if (mr_dtype_size(fs->item[i].spec.dtype) > 1 &&
+		    fs->item[i].spec.ndim > 0)
+			return true;
+	return false;
+}
+
+/* Shuffled bytes pack better where numbers are smooth, and worse where they
+ * are few different ones: whichever is smaller. */
+static int estimate(struct job *j, struct mr_err *err)
+{
+	struct mr_record_plan *r = &j->meta.record;
+	double plain;
+	int e;
+
+	if (r->shuffle && !has_wide(&r->fields))
+		r->shuffle = false;
+	e = probe(j, &j->mean, err);
+	if (!e && r->shuffle && j->opt->shuffle == MR_SHUFFLE_AUTO) {
+		r->shuffle = false;
+		e = probe(j, &plain, err);
+		r->shuffle = plain > j->mean;
+		if (plain < j->mean)
+			j->mean = plain;
+	}
+	if (e)
+		return e;
 	j->report->estimate = (uint64_t)((j->mean + MR_SHARD_ENTRY + 32) *
 					 (double)j->meta.samples);
 	return 0;

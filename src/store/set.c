@@ -52,6 +52,23 @@ static int check_entries(const uint8_t *p, uint64_t n, uint64_t index,
 	return 0;
 }
 
+/* The length of all records, where they are alike and end to end. */
+static uint64_t even_length(const uint8_t *p, uint64_t n)
+{
+	uint64_t at = MR_SHARD_HEADER, length = 0;
+
+	for (uint64_t i = 0; i < n; i++) {
+		struct mr_shard_entry x;
+
+		mr_shard_get_entry(p + i * MR_SHARD_ENTRY, &x);
+		length = i ? length : x.length;
+		if (x.bad || x.offset != at || x.length != length)
+			return 0;
+		at += length;
+	}
+	return length;
+}
+
 static int read_index(struct mr_set *s, struct mr_set_shard *sh,
 		      uint64_t count, uint8_t *entries, struct mr_err *err)
 {
@@ -89,7 +106,9 @@ static int read_index(struct mr_set *s, struct mr_set_shard *sh,
 	sh->keys_at = f.index + count * MR_SHARD_ENTRY;
 	sh->keys = f.keys;
 	sh->keys_checksum = f.keys_checksum;
-	return check_entries(entries, count, f.index, f.keys, err);
+	e = check_entries(entries, count, f.index, f.keys, err);
+	sh->even = e ? 0 : even_length(entries, count);
+	return e;
 }
 
 static int open_shard(struct mr_set *s, uint64_t k, struct mr_err *err)
@@ -219,6 +238,21 @@ int mr_set_map(struct mr_set *s, struct mr_err *err)
 }
 
 /* ---- samples ---- */
+
+const struct mr_set_shard *mr_set_locate(const struct mr_set *s,
+					 uint64_t index,
+					 struct mr_shard_entry *e)
+{
+	const struct mr_set_shard *sh =
+		&s->shard[mr_shard_of(s->meta.samples, s->meta.shards, index)];
+
+	if (!sh->even)
+		return mr_set_find(s, index, e);
+	e->offset = MR_SHARD_HEADER + (index - sh->first) * sh->even;
+	e->length = sh->even;
+	e->bad = false;
+	return sh;
+}
 
 const struct mr_set_shard *mr_set_find(const struct mr_set *s, uint64_t index,
 				       struct mr_shard_entry *e)

@@ -13,6 +13,8 @@
 struct mr_set_shard {
 	struct mr_input *input;
 	uint64_t first;	  /* sample */
+	uint64_t even;	  /* bytes of each of its records, or 0 when they
+			   * differ: the index need not be looked at */
 	uint64_t keys_at; /* in the file */
 	uint64_t keys;	  /* bytes */
 	uint64_t keys_checksum;
@@ -36,7 +38,11 @@ void mr_set_close(struct mr_set *s);
  * guard.h). Nothing happens where that cannot be. */
 int mr_set_map(struct mr_set *s, struct mr_err *err);
 
-/* Where a sample lies. */
+/* Where a sample lies: its shard, and its extent in x. */
+const struct mr_set_shard *mr_set_locate(const struct mr_set *s,
+					 uint64_t index,
+					 struct mr_shard_entry *e);
+/* The same with all that the index says. */
 const struct mr_set_shard *mr_set_find(const struct mr_set *s, uint64_t index,
 				       struct mr_shard_entry *e);
 

@@ -251,8 +251,12 @@ def test_it_survives_kills_at_random_moments(mill, tmp_path):
             r.send_signal(signal.SIGKILL)
             r.wait()
             kills += 1
+            done = (out / "meta.json").exists() and \
+                not (out / "meta.json.part").exists()
         else:
             assert r.returncode == 0
+            done = True
+        if done:
             assert files_of(out) == files_of(tmp_path / "calm")
             shutil.rmtree(out)
     if not (out / "meta.json").exists():

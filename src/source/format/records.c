@@ -90,7 +90,7 @@ static int locate(const void *self, uint64_t index, char *buf, size_t cap,
 {
 	const struct records *r = self;
 	struct mr_shard_entry x;
-	const struct mr_set_shard *sh = mr_set_find(&r->set, index, &x);
+	const struct mr_set_shard *sh = mr_set_locate(&r->set, index, &x);
 
 	(void)buf;
 	(void)cap;
