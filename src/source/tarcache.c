@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include "core/file.h"
@@ -209,13 +210,28 @@ static bool is_fresh(const struct mr_input *in)
 	return age < 2000000000;
 }
 
+/* Root may write everywhere, but a folder that nobody may write to is meant
+ * to stay as it is. path: of a file in it. */
+static bool is_writable(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char dir[PATH_MAX] = ".";
+	struct stat st;
+
+	if (slash)
+		snprintf(dir, sizeof(dir), "%.*s",
+			 slash > path ? (int)(slash - path) : 1, path);
+	return !stat(dir, &st) && (st.st_mode & 0222) && !access(dir, W_OK);
+}
+
 static int save(const struct mr_input *in, const struct mr_str *s,
 		enum mr_tar_keep keep, struct mr_err *err)
 {
 	char path[PATH_MAX];
 	int e = MR_EIO;
 
-	if (keep != MR_TAR_CACHE && beside(in, path))
+	if (keep != MR_TAR_CACHE && beside(in, path) &&
+	    (keep == MR_TAR_BESIDE || is_writable(path)))
 		e = mr_file_write(path, s->text, s->len, err);
 	else if (keep == MR_TAR_BESIDE)
 		e = mr_err_set(err, MR_EIO,

@@ -248,10 +248,12 @@ static int unpack(const struct mr_load *ld, const void *bytes, size_t length,
 		if (seen & 1u << i)
 			return twice(ld, t, &x, &m, s->field.name[i]);
 		seen |= 1u << i;
-		f[i].shape[0] = (int64_t)m.size;
-		f[i].data = (void *)(uintptr_t)p;
-		if (s->field.number[i] && put_number(ld, t, &m, i, p, f))
+		if (!s->field.number[i]) {
+			f[i].shape[0] = (int64_t)m.size;
+			f[i].data = (void *)(uintptr_t)p;
+		} else if (put_number(ld, t, &m, i, p, f)) {
 			return ld->err->code;
+		}
 	}
 	if (seen != (1u << s->field.n) - 1)
 		return lacks(ld, t, &x, seen, from);
