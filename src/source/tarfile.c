@@ -132,11 +132,11 @@ static int no_tar(const struct mr_tar_walk *w, struct mr_err *err)
 {
 	const char *path = mr_input_path(w->in);
 
-	if (!w->size)
+	if (w->size < MR_TAR_BLOCK)
 		return mr_err_set(err, MR_EDATA,
-				  "%s: is empty, 0 bytes; copy or make it "
-				  "again",
-				  path);
+				  "%s: no tar: its %llu bytes are less than a "
+				  "header; copy or make it again",
+				  path, (unsigned long long)w->size);
 	return mr_err_set(err, MR_EDATA,
 			  "%s: no tar: what must be its first header, at byte "
 			  "0, has a wrong checksum",
@@ -346,7 +346,7 @@ static int tail(struct mr_tar_walk *w, struct mr_tar_entry *e,
 	bool empty = true;
 	int r;
 
-	if (!w->size)
+	if (w->size < MR_TAR_BLOCK)
 		return no_tar(w, err);
 	r = n ? look(w, w->at, n, &p, err) : 0;
 	if (r)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "source/tarset.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <sys/resource.h>
 
@@ -117,14 +118,26 @@ static void run_crew(struct crew *c)
 		pthread_join(thread[i], NULL);
 }
 
-/* Half of what the process may have open. */
+static long files_open(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	long n = 0;
+
+	while (d && readdir(d))
+		n++;
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* Half of what the process may still open. */
 static long files_to_keep(void)
 {
 	struct rlimit r;
 
 	if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur > 1 << 20)
 		return 1 << 19;
-	return (long)r.rlim_cur / 2;
+	return ((long)r.rlim_cur - files_open()) / 2;
 }
 
 /* An index beside a tar matches patterns such as shards/x* too. */
