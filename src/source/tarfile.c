@@ -21,6 +21,7 @@ struct mr_tar_walk {
 	uint64_t size;	 /* of the file */
 	uint64_t at;	 /* of the next header */
 	uint64_t stride; /* between headers, lately */
+	bool extras;	 /* the last member had headers before its own */
 	uint8_t *buf;
 	size_t cap, len; /* the window, from `from` */
 	uint64_t from;
@@ -34,7 +35,7 @@ struct mr_tar_walk {
 static int look(struct mr_tar_walk *w, uint64_t offset, size_t n,
 		const uint8_t **p, struct mr_err *err)
 {
-	size_t want = PEEK;
+	size_t want = w->extras ? PEEK : MR_TAR_BLOCK;
 	int e;
 
 	if (offset < w->from || offset - w->from > w->len ||
@@ -272,6 +273,7 @@ static int member(struct mr_tar_walk *w, struct mr_tar_entry *e, char type,
 		return damaged(e, MR_TAR_CUT_DATA, size);
 	}
 	w->at = e->data + mr_tar_padded(size);
+	w->extras = e->data - e->header > MR_TAR_BLOCK;
 	w->stride = (w->stride * 7 + (w->at - e->header)) / 8;
 	if (!regular)
 		return MR_AGAIN;

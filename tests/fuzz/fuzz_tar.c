@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a tar, and as the index of one: the first byte says which. */
+/* Any bytes as a tar, and as the index of one: the first byte says which, and
+ * whether headers get the checksum that they should have, which no mutation
+ * would find. */
 #include "source.h"
 
 #include "source/tarcache.h"
@@ -30,6 +32,33 @@ static void fuzz_index(const uint8_t *data, size_t size)
 	mr_tar_index_fini(&x);
 }
 
+static void set_checksums(uint8_t *p, size_t size)
+{
+	for (; size >= 512; p += 512, size -= 512) {
+		unsigned sum = 0;
+
+		if (memcmp(p + 257, "ustar", 5) != 0)
+			continue;
+		memset(p + 148, ' ', 8);
+		for (int i = 0; i < 512; i++)
+			sum += p[i];
+		snprintf((char *)p + 148, 8, "%06o", sum);
+	}
+}
+
+static int tar_file(const uint8_t *data, size_t size, bool set)
+{
+	uint8_t *copy = malloc(size ? size : 1);
+	int fd;
+
+	memcpy(copy, data, size);
+	if (set)
+		set_checksums(copy, size);
+	fd = memory_file(copy, size);
+	free(copy);
+	return fd;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	int fd;
@@ -40,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		fuzz_index(data + 1, size - 1);
 		return 0;
 	}
-	fd = memory_file(data + 1, size - 1);
+	fd = tar_file(data + 1, size - 1, *data == 's');
 	fuzz_source("tar /proc/self/fd/%d index=no unpacked=1M", fd);
 	fuzz_source("tar /proc/self/fd/%d index=no unpacked=1M "
 		    "fields=jpg;png,cls decode=no",
