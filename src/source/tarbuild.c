@@ -272,5 +272,8 @@ int mr_tar_index_build(struct mr_tar_index *x, struct mr_input *in,
 		x->records = less;
 		x->cap = x->bytes;
 	}
-	return e ? e : mr_tar_index_check(x, err);
+	if (e)
+		return e;
+	e = mr_tar_index_check(x, err);
+	return e ? mr_err_prefix(err, "%s: ", b.path) : 0;
 }
