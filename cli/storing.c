@@ -62,13 +62,11 @@ static void print_plan(void *data, const struct mr_store_report *r)
 
 	printf("stores %s\n", r->stored);
 	if (*r->deferred)
-		printf("leaves to be done on load: %s\n",
-			r->deferred);
+		printf("leaves to be done on load: %s\n", r->deferred);
 	printf("%s samples, about %s in %llu shards; %s free at %s\n",
-		mr_str_count(a, r->samples),
-		mr_str_size(b, (double)r->estimate),
-		(unsigned long long)r->shards,
-		mr_str_size(c, (double)r->available), s->out);
+	       mr_str_count(a, r->samples), mr_str_size(b, (double)r->estimate),
+	       (unsigned long long)r->shards,
+	       mr_str_size(c, (double)r->available), s->out);
 	fflush(stdout);
 }
 

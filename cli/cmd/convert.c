@@ -10,8 +10,7 @@ struct convert {
 
 #define C struct convert
 
-static const char *const containers[] = { "records", "tar", "tfrecord",
-					  NULL };
+static const char *const containers[] = { "records", "tar", "tfrecord", NULL };
 
 static const struct mr_param options[] = {
 	{ "to", MR_P_ENUM, offsetof(C, store.to), "records", 0, 0, containers,

@@ -280,19 +280,19 @@ struct mr_store_report;
 
 /* What to store and how; mr_store_options_init() sets the defaults. */
 struct mr_store_options {
-	size_t size;	    /* sizeof(struct mr_store_options) */
-	const char *out;    /* a directory; made, or gone on with */
-	int to;		    /* enum mr_store_to */
-	const char *until;  /* the last step to be done, by name or number;
-			     * "": all that are the same in each epoch */
-	const char *codec;  /* "none"; records only, as the next three */
-	int64_t level;	    /* of the codec; -1: its default */
-	int shuffle;	    /* enum mr_shuffle: bytes of wide types before
-			     * packing; auto */
-	bool literal;	    /* store what the last step yields, even where
-			     * the one before it yields less: no */
-	uint64_t shards;    /* files; 0: one for each half gigabyte */
-	bool dry_run;	    /* estimate only */
+	size_t size;	   /* sizeof(struct mr_store_options) */
+	const char *out;   /* a directory; made, or gone on with */
+	int to;		   /* enum mr_store_to */
+	const char *until; /* the last step to be done, by name or number;
+			    * "": all that are the same in each epoch */
+	const char *codec; /* "none"; records only, as the next three */
+	int64_t level;	   /* of the codec; -1: its default */
+	int shuffle;	   /* enum mr_shuffle: bytes of wide types before
+			    * packing; auto */
+	bool literal;	   /* store what the last step yields, even where
+			    * the one before it yields less: no */
+	uint64_t shards;   /* files; 0: one for each half gigabyte */
+	bool dry_run;	   /* estimate only */
 	struct mr_options loader; /* threads, memory, on_error, plugins */
 	/* Called before anything is stored, with what is known then. May be
 	 * NULL. */
@@ -309,11 +309,11 @@ struct mr_store_report {
 	uint64_t estimate;  /* bytes, before the start */
 	uint64_t available; /* bytes free there, before the start */
 	double seconds;
-	double write_seconds; /* spent in writing, of which */
-	double sync_seconds;  /* in waiting for the disk */
-	bool complete;	      /* false: a dry run, or stopped by progress() */
-	char stored[400];     /* the fields as they are stored */
-	char deferred[400];   /* steps left to be done on load, or "" */
+	double write_seconds;  /* spent in writing, of which */
+	double sync_seconds;   /* in waiting for the disk */
+	bool complete;	       /* false: a dry run, or stopped by progress() */
+	char stored[400];      /* the fields as they are stored */
+	char deferred[400];    /* steps left to be done on load, or "" */
 	struct mr_stats stats; /* of the steps, whose names are here: */
 	char names[MR_MAX_STEPS][32];
 };

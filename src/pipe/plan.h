@@ -12,10 +12,10 @@
 struct mr_step {
 	const struct mr_op *op;
 	const void *self;
-	int stage; /* its place in the pipeline */
+	int stage;	 /* its place in the pipeline */
 	uint64_t stream; /* of random numbers: its place in the pipeline that
 			  * the data set was prepared from */
-	int field; /* id of the field it works on */
+	int field;	 /* id of the field it works on */
 	struct mr_spec in, out;
 	bool fixed;    /* out has one shape for all samples */
 	size_t bytes;  /* of the output when fixed */

@@ -613,9 +613,8 @@ int mr_pipeline_append(struct mr_pipeline *p, const struct mr_op *op,
 	if (p->n == MR_MAX_STEPS)
 		return mr_err_set(err, MR_ELIMIT, "more than %d stages",
 				  MR_MAX_STEPS);
-	p->stage[p->n++] = (struct mr_stage){
-		.name = op->name, .op = op, .self = self
-	};
+	p->stage[p->n++] =
+		(struct mr_stage){ .name = op->name, .op = op, .self = self };
 	return 0;
 }
 

@@ -248,8 +248,7 @@ static int stamp_source(const struct mr_plan *plan, struct mr_meta *m,
 	if (!m->stamp)
 		return MR_ENOMEM;
 	for (uint64_t i = 0; src->locate && i < n && !e; i++) {
-		uint64_t at = plan->samples / n * i +
-			      plan->samples % n * i / n;
+		uint64_t at = plan->samples / n * i + plan->samples % n * i / n;
 		struct mr_extent x;
 		struct mr_err ignored;
 

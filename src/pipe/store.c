@@ -31,7 +31,7 @@ struct job {
 	struct mr_split split;
 	struct mr_packer packer;
 	struct mr_writer writer;
-	double mean; /* bytes of a record, by the estimate */
+	double mean;   /* bytes of a record, by the estimate */
 	uint64_t have; /* bytes that are there already */
 };
 
@@ -65,9 +65,10 @@ static int choose_codec(struct job *j, struct mr_err *err)
 	if (!c) {
 		for (size_t i = 0; mr_codecs[i]; i++)
 			mr_str_addf(&names, " %s", mr_codecs[i]->name);
-		mr_err_set(err, MR_EINVAL, "--codec %s: there is none; want "
-			   "one of:%s", j->opt->codec,
-			   names.text ? names.text : "");
+		mr_err_set(err, MR_EINVAL,
+			   "--codec %s: there is none; want "
+			   "one of:%s",
+			   j->opt->codec, names.text ? names.text : "");
 		mr_str_fini(&names);
 		return MR_EINVAL;
 	}
@@ -115,8 +116,7 @@ static int make_plan(struct job *j, struct mr_err *err)
 	if (!e && !plan->samples)
 		e = mr_err_set(err, MR_EDATA, "the data set is empty");
 	if (!e)
-		e = mr_split_find(&j->split, plan, j->opt->until, literal,
-				  err);
+		e = mr_split_find(&j->split, plan, j->opt->until, literal, err);
 	if (!e)
 		e = mr_split_describe(&j->split, plan, &j->meta, err);
 	if (!e)
@@ -306,8 +306,7 @@ static int put_hole(struct job *j, struct mr_loader *l, struct mr_err *err)
 	e = mr_writer_flush(&j->writer, err);
 	if (!e)
 		e = mr_writer_put(&j->writer, why,
-				  mr_round_up(strlen(why) + 1,
-					      MR_RECORD_ALIGN),
+				  mr_round_up(strlen(why) + 1, MR_RECORD_ALIGN),
 				  key, true, err);
 	return e ? e : mr_writer_flush(&j->writer, err);
 }
@@ -331,10 +330,10 @@ static int put_batch(struct job *j, struct mr_loader *l, struct mr_batch *b,
 			e = put_hole(j, l, err);
 		mr_batch_key(b, i, key, sizeof(key));
 		if (!e)
-			e = mr_writer_put(&j->writer, p + f->offsets[i],
-					  (size_t)(f->offsets[i + 1] -
-						   f->offsets[i]),
-					  key, false, err);
+			e = mr_writer_put(
+				&j->writer, p + f->offsets[i],
+				(size_t)(f->offsets[i + 1] - f->offsets[i]),
+				key, false, err);
 	}
 	if (end > j->meta.samples)
 		end = j->meta.samples;
@@ -346,8 +345,7 @@ static int put_batch(struct job *j, struct mr_loader *l, struct mr_batch *b,
 static bool told_to_stop(struct job *j)
 {
 	return j->opt->progress &&
-	       j->opt->progress(j->opt->data, j->writer.next,
-				j->meta.samples);
+	       j->opt->progress(j->opt->data, j->writer.next, j->meta.samples);
 }
 
 /* All samples from where the writer stands; false in *done when stopped. */
@@ -429,8 +427,7 @@ static int run(struct job *j, struct mr_err *err)
 	return e;
 }
 
-static int check_options(const struct mr_store_options *opt,
-			 struct mr_err *err)
+static int check_options(const struct mr_store_options *opt, struct mr_err *err)
 {
 	if (opt->size != sizeof(*opt))
 		return mr_err_set(err, MR_EINVAL,
@@ -438,8 +435,7 @@ static int check_options(const struct mr_store_options *opt,
 				  "call mr_store_options_init() and build "
 				  "again");
 	if (!*opt->out)
-		return mr_err_set(err, MR_EINVAL,
-				  "say where to: --out DIR");
+		return mr_err_set(err, MR_EINVAL, "say where to: --out DIR");
 	if (opt->loader.on_error == MR_ON_ERROR_REPLACE)
 		return mr_err_set(err, MR_EINVAL,
 				  "--on-error replace would store samples "

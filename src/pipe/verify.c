@@ -17,7 +17,7 @@ enum { PIECE = 8 << 20, LOOK_MS = 100 };
 struct check {
 	struct mr_set set;
 	struct mr_verify_report *report;
-	_Atomic uint64_t next;	 /* shard */
+	_Atomic uint64_t next;	  /* shard */
 	_Atomic uint64_t samples; /* done */
 	atomic_bool stop;
 	atomic_int running;
@@ -75,8 +75,8 @@ static void report_sample(struct check *c, uint64_t index, const char *why)
 static int check_keys(struct check *c, const struct mr_set_shard *sh,
 		      struct window *w, struct mr_err *err)
 {
-	const uint8_t *p = look(w, sh->keys_at, sh->keys,
-				sh->keys_at + sh->keys, err);
+	const uint8_t *p =
+		look(w, sh->keys_at, sh->keys, sh->keys_at + sh->keys, err);
 	char text[4400];
 
 	if (!p)
@@ -114,8 +114,8 @@ static int check_shard(struct check *c, uint64_t k, struct window *w,
 			break;
 		mr_set_find(&c->set, i, &x);
 		bad += x.bad;
-		XXH3_64bits_update(all, c->set.entries + i * MR_SHARD_ENTRY + 16,
-				   8);
+		XXH3_64bits_update(all,
+				   c->set.entries + i * MR_SHARD_ENTRY + 16, 8);
 		p = look(w, x.offset, x.length, mr_input_size(sh->input), err);
 		if (!p)
 			e = err->code;
@@ -231,7 +231,8 @@ int mr_verify(const char *dir, int threads, struct mr_verify_report *report,
 		report->damaged = 1;
 	}
 	if (!e && report->damaged)
-		e = mr_err_set(err, MR_EDATA, "%s: %llu of %llu samples or "
+		e = mr_err_set(err, MR_EDATA,
+			       "%s: %llu of %llu samples or "
 			       "indices are damaged; prepare the set again",
 			       dir, (unsigned long long)report->damaged,
 			       (unsigned long long)report->samples);

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/le.h"
 #include "core/err.h"
+#include "core/le.h"
 #include "core/mem.h"
 #include "core/tensor.h"
 #include "kernel/crc32c.h"
@@ -66,8 +66,8 @@ struct feature {
 
 static int64_t integer(const struct mr_tensor *t, int64_t i)
 {
-	const uint8_t *p = (const uint8_t *)t->data +
-			   (size_t)i * mr_dtype_size(t->dtype);
+	const uint8_t *p =
+		(const uint8_t *)t->data + (size_t)i * mr_dtype_size(t->dtype);
 	int16_t h;
 	int32_t w;
 	int64_t v;
@@ -96,9 +96,8 @@ static enum kind kind_of(const struct mr_tensor *t)
 	return t->dtype == MR_F32 ? FLOATS : BYTES;
 }
 
-static void init_feature(struct feature *f, const char *name,
-			 const char *more, const struct mr_tensor *t,
-			 enum kind kind)
+static void init_feature(struct feature *f, const char *name, const char *more,
+			 const struct mr_tensor *t, enum kind kind)
 {
 	snprintf(f->name, sizeof(f->name), "%s%s", name, more);
 	f->kind = kind;

@@ -29,8 +29,8 @@ int mr_journal_add(struct mr_writer *w, const struct mr_shard_entry *x,
 static bool read_full(int fd, void *to, size_t n, uint64_t at)
 {
 	for (size_t got = 0; got < n;) {
-		ssize_t k = pread(fd, (char *)to + got, n - got,
-				  (off_t)(at + got));
+		ssize_t k =
+			pread(fd, (char *)to + got, n - got, (off_t)(at + got));
 
 		if (k < 0 && errno == EINTR)
 			continue;
@@ -48,8 +48,8 @@ static bool record_is_whole(const struct mr_writer *w,
 {
 	off_t end = lseek(w->fd, 0, SEEK_END);
 
-	if (x->offset != w->offset || end < 0 ||
-	    x->offset > (uint64_t)end || x->length > (uint64_t)end - x->offset)
+	if (x->offset != w->offset || end < 0 || x->offset > (uint64_t)end ||
+	    x->length > (uint64_t)end - x->offset)
 		return false;
 	if (mr_grow(buf, cap, x->length, 1, SIZE_MAX, NULL))
 		return false;
@@ -64,9 +64,9 @@ static bool header_is_ours(const struct mr_writer *w)
 	struct mr_shard_header h;
 
 	return read_full(w->fd, bytes, sizeof(bytes), 0) &&
-	       !mr_shard_get_header(bytes, &h, NULL) &&
-	       h.number == w->shard && h.first == w->first &&
-	       h.count == w->count && h.set == w->meta->set;
+	       !mr_shard_get_header(bytes, &h, NULL) && h.number == w->shard &&
+	       h.first == w->first && h.count == w->count &&
+	       h.set == w->meta->set;
 }
 
 int mr_journal_recover(struct mr_writer *w, struct mr_err *err)
@@ -142,16 +142,16 @@ int mr_journal_finished(struct mr_writer *w, const char *path,
 	if (!e && h.set != w->meta->set)
 		e = mr_err_set(err, MR_EDATA, "of another data set");
 	if (!e)
-		e = mr_input_read(in, foot, sizeof(foot),
-				  size - sizeof(foot), err);
+		e = mr_input_read(in, foot, sizeof(foot), size - sizeof(foot),
+				  err);
 	if (!e)
 		e = mr_shard_get_footer(foot, size, &f, err);
 	if (!e) {
 		entries = mr_alloc(f.count, MR_SHARD_ENTRY, err);
-		e = entries ? mr_input_read(in, entries,
-					    f.count * MR_SHARD_ENTRY, f.index,
-					    err) :
-			      MR_ENOMEM;
+		e = entries ?
+			    mr_input_read(in, entries, f.count * MR_SHARD_ENTRY,
+					  f.index, err) :
+			    MR_ENOMEM;
 	}
 	if (!e) {
 		w->meta->bad += count_bad(entries, f.count);

@@ -296,9 +296,8 @@ static bool get_plan(struct json_object *o, struct mr_meta *m)
 	    !get_uint(p, "stages", MR_MAX_STEPS, &stages) || stages < 1 ||
 	    !get_fields(p, &m->record.fields) || !get_codec(p, &m->record) ||
 	    !get_uint(p, "samples", (uint64_t)1 << 60, &m->samples) ||
-	    !get_uint(p, "shards", SHARDS_MAX, &m->shards) ||
-	    m->shards < 1 || m->shards > m->samples || !get_classes(p, m) ||
-	    !get_stamps(p, m))
+	    !get_uint(p, "shards", SHARDS_MAX, &m->shards) || m->shards < 1 ||
+	    m->shards > m->samples || !get_classes(p, m) || !get_stamps(p, m))
 		return false;
 	m->stages = (int)stages;
 	mr_record_plan_init(&m->record);
@@ -356,8 +355,7 @@ static int read_text(const char *path, char **text, size_t *size,
 		e = mr_err_set(err, MR_EDATA, "%s: %zu bytes: not a meta.json",
 			       path, *size);
 	else
-		e = *text ? mr_input_read(in, *text, *size, 0, err) :
-			    MR_ENOMEM;
+		e = *text ? mr_input_read(in, *text, *size, 0, err) : MR_ENOMEM;
 	mr_input_close(in);
 	return e;
 }
@@ -391,7 +389,8 @@ int mr_meta_read(struct mr_meta *m, const char *dir, bool part,
 			       (unsigned long long)version, VERSION);
 	else if (!whole(text, size))
 		e = mr_err_set(err, MR_EDATA,
-			       "%s: damaged: its checksum does not match", path);
+			       "%s: damaged: its checksum does not match",
+			       path);
 	else if (!get_plan(o, m) || (!part && !get_shards(o, m)))
 		e = mr_err_set(err, MR_EDATA,
 			       "%s: an entry is missing, wrong, or of a codec "
@@ -474,10 +473,11 @@ void mr_meta_compare(const struct mr_meta *had, const struct mr_meta *want,
 			 had->record.codec->name, had->record.level,
 			 had->record.shuffle ? " with shuffle" : "");
 	else if (strcmp(a, b))
-		snprintf(why, cap, "it leaves '%s' to be done on load, not '%s'",
-			 a, b);
+		snprintf(why, cap,
+			 "it leaves '%s' to be done on load, not '%s'", a, b);
 	else if (had->samples != want->samples || !same_stamps(had, want))
-		snprintf(why, cap, "the source has changed since: %llu samples "
+		snprintf(why, cap,
+			 "the source has changed since: %llu samples "
 			 "then, %llu now, or other files",
 			 (unsigned long long)had->samples,
 			 (unsigned long long)want->samples);

@@ -3,8 +3,8 @@
 
 #include <assert.h>
 
-#include "core/le.h"
 #include "core/err.h"
+#include "core/le.h"
 #include "core/mem.h"
 #include "core/tensor.h"
 #include "kernel/shuffle.h"
@@ -63,10 +63,9 @@ size_t mr_record_bound(const struct mr_record_plan *p,
 }
 
 /* Packed bytes into `to`, or 0 in *size when that does not make it smaller. */
-static int pack_field(const struct mr_record_plan *p,
-		      const struct mr_tensor *t, void **state,
-		      struct mr_arena *scratch, uint8_t *to, size_t cap,
-		      size_t *size, struct mr_err *err)
+static int pack_field(const struct mr_record_plan *p, const struct mr_tensor *t,
+		      void **state, struct mr_arena *scratch, uint8_t *to,
+		      size_t cap, size_t *size, struct mr_err *err)
 {
 	size_t plain = mr_tensor_bytes(t), bound = p->codec->bound(plain);
 	const void *from = t->data;
@@ -137,8 +136,8 @@ int mr_record_pack(const struct mr_record_plan *p, const struct mr_tensor *t,
 static int damaged(const struct mr_load *ld, const char *field,
 		   const char *what)
 {
-	return mr_err_set(ld->err, MR_EDATA,
-			  "damaged record: field '%s': %s", field, what);
+	return mr_err_set(ld->err, MR_EDATA, "damaged record: field '%s': %s",
+			  field, what);
 }
 
 /* Unpacks `stored` bytes to the field's room. */
@@ -203,9 +202,8 @@ int mr_record_unpack(const struct mr_record_plan *p, const struct mr_load *ld,
 			f[i].shape[d] = (int64_t)mr_le64(from + head);
 			head += 8;
 		}
-		if (p->field[i].open &&
-		    !mr_shape_elements(f[i].shape, s->ndim, s->dtype,
-				       &elements))
+		if (p->field[i].open && !mr_shape_elements(f[i].shape, s->ndim,
+							   s->dtype, &elements))
 			return damaged(ld, name, "a shape that cannot be");
 		plain = p->field[i].open ? mr_tensor_bytes(&f[i]) :
 					   p->field[i].bytes;

@@ -30,7 +30,7 @@ struct mr_record_plan {
 	/* made by mr_record_plan_init() */
 	size_t head; /* bytes */
 	struct {
-		bool open, packed; /* its shape; whether it may be packed */
+		bool open, packed;   /* its shape; whether it may be packed */
 		size_t align, bytes; /* bytes when the shape is fixed */
 	} field[MR_MAX_FIELDS];
 };

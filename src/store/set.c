@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <xxhash.h>
 
-#include "core/le.h"
 #include "core/guard.h"
+#include "core/le.h"
 #include "core/mem.h"
 
 enum { THREADS_MAX = 16 };
@@ -69,8 +69,8 @@ static uint64_t even_length(const uint8_t *p, uint64_t n)
 	return length;
 }
 
-static int read_index(struct mr_set *s, struct mr_set_shard *sh,
-		      uint64_t count, uint8_t *entries, struct mr_err *err)
+static int read_index(struct mr_set *s, struct mr_set_shard *sh, uint64_t count,
+		      uint8_t *entries, struct mr_err *err)
 {
 	uint8_t bytes[MR_SHARD_FOOTER];
 	struct mr_shard_footer f;
@@ -81,15 +81,14 @@ static int read_index(struct mr_set *s, struct mr_set_shard *sh,
 	if (size < MR_SHARD_HEADER + MR_SHARD_FOOTER)
 		return mr_err_set(err, MR_EDATA, "truncated: %llu bytes",
 				  (unsigned long long)size);
-	e = mr_input_read(sh->input, bytes, sizeof(bytes),
-			  size - sizeof(bytes), err);
+	e = mr_input_read(sh->input, bytes, sizeof(bytes), size - sizeof(bytes),
+			  err);
 	if (!e)
 		e = mr_shard_get_footer(bytes, size, &f, err);
 	if (!e && f.count != count)
-		e = mr_err_set(err, MR_EDATA,
-			       "an index of %llu samples, want %llu",
-			       (unsigned long long)f.count,
-			       (unsigned long long)count);
+		e = mr_err_set(
+			err, MR_EDATA, "an index of %llu samples, want %llu",
+			(unsigned long long)f.count, (unsigned long long)count);
 	if (!e)
 		e = mr_input_read(sh->input, entries, count * MR_SHARD_ENTRY,
 				  f.index, err);
@@ -239,8 +238,7 @@ int mr_set_map(struct mr_set *s, struct mr_err *err)
 
 /* ---- samples ---- */
 
-const struct mr_set_shard *mr_set_locate(const struct mr_set *s,
-					 uint64_t index,
+const struct mr_set_shard *mr_set_locate(const struct mr_set *s, uint64_t index,
 					 struct mr_shard_entry *e)
 {
 	const struct mr_set_shard *sh =
@@ -297,6 +295,7 @@ int mr_set_bad(const struct mr_set *s, uint64_t index, struct mr_err *err)
 	if (mr_input_read(sh->input, why, n, e.offset, err))
 		return err->code;
 	why[n] = 0;
-	return mr_err_set(err, MR_EDATA, "%s: was bad when the set was prepared: %s",
+	return mr_err_set(err, MR_EDATA,
+			  "%s: was bad when the set was prepared: %s",
 			  mr_input_path(sh->input), why);
 }

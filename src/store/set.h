@@ -39,8 +39,7 @@ void mr_set_close(struct mr_set *s);
 int mr_set_map(struct mr_set *s, struct mr_err *err);
 
 /* Where a sample lies: its shard, and its extent in x. */
-const struct mr_set_shard *mr_set_locate(const struct mr_set *s,
-					 uint64_t index,
+const struct mr_set_shard *mr_set_locate(const struct mr_set *s, uint64_t index,
 					 struct mr_shard_entry *e);
 /* The same with all that the index says. */
 const struct mr_set_shard *mr_set_find(const struct mr_set *s, uint64_t index,

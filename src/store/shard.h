@@ -17,24 +17,24 @@ enum {
 };
 
 struct mr_shard_header {
-	uint32_t number;	/* of the shard in its set */
-	uint64_t first, count;	/* the samples in it */
-	uint64_t set;		/* identifies the set: hash of its plan */
+	uint32_t number;       /* of the shard in its set */
+	uint64_t first, count; /* the samples in it */
+	uint64_t set;	       /* identifies the set: hash of its plan */
 };
 
 /* Of one sample. */
 struct mr_shard_entry {
 	uint64_t offset, length, checksum;
-	uint32_t key;  /* where its key begins among the keys, */
-	bool bad;      /* no record but the reason why there is none */
+	uint32_t key; /* where its key begins among the keys, */
+	bool bad;     /* no record but the reason why there is none */
 };
 
 struct mr_shard_footer {
-	uint64_t index;	       /* where the entries begin */
-	uint64_t count;	       /* of entries */
-	uint64_t keys;	       /* bytes of keys, right after the entries */
+	uint64_t index; /* where the entries begin */
+	uint64_t count; /* of entries */
+	uint64_t keys;	/* bytes of keys, right after the entries */
 	uint64_t checksum, keys_checksum; /* of both */
-	uint64_t records;      /* checksum of the entries' checksums */
+	uint64_t records; /* checksum of the entries' checksums */
 };
 
 void mr_shard_put_header(uint8_t *to, const struct mr_shard_header *h);

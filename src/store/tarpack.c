@@ -140,7 +140,10 @@ static void put_header(uint8_t *h, const char *name, uint64_t size, char type)
 	octal(h + 136, 12, 0); /* no time: the same bytes each time */
 	memset(h + 148, ' ', 8);
 	h[156] = (uint8_t)type;
-	memcpy(h + 257, "ustar\0" "00", 8);
+	memcpy(h + 257,
+	       "ustar\0"
+	       "00",
+	       8);
 	for (int i = 0; i < BLOCK; i++)
 		sum += h[i];
 	octal(h + 148, 7, sum);
@@ -227,9 +230,8 @@ static int pack(const struct mr_opctx *cx, const struct mr_fields *fs,
 	for (int i = 0; i < fs->n; i++) {
 		const struct mr_tensor *t = &f[fs->item[i].id];
 		size_t n = lead(&fs->item[i], t, head);
-		size_t body = is_number(&fs->item[i].spec) ?
-				      0 :
-				      mr_tensor_bytes(t);
+		size_t body =
+			is_number(&fs->item[i].spec) ? 0 : mr_tensor_bytes(t);
 
 		extension(&fs->item[i], first, had, ext, sizeof(ext));
 		first &= !is_bytes(&fs->item[i].spec);

@@ -9,9 +9,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "core/le.h"
 #include "core/clock.h"
 #include "core/file.h"
+#include "core/le.h"
 #include "core/mem.h"
 #include "store/journal.h"
 
@@ -411,11 +411,9 @@ int mr_writer_open(struct mr_writer *w, const char *dir, struct mr_meta *m,
 {
 	int e;
 
-	*w = (struct mr_writer){ .meta = m,
-				 .kind = kind,
-				 .lock = -1,
-				 .fd = -1,
-				 .journal = -1 };
+	*w = (struct mr_writer){
+		.meta = m, .kind = kind, .lock = -1, .fd = -1, .journal = -1
+	};
 	w->dir = mr_strdup(dir, err);
 	m->shard = mr_alloc(m->shards, sizeof(*m->shard), err);
 	if (!w->dir || !m->shard)

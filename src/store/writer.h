@@ -14,7 +14,11 @@
 #include "store/meta.h"
 #include "store/shard.h"
 
-enum mr_container { MR_CONTAINER_RECORDS, MR_CONTAINER_TAR, MR_CONTAINER_TFRECORD };
+enum mr_container {
+	MR_CONTAINER_RECORDS,
+	MR_CONTAINER_TAR,
+	MR_CONTAINER_TFRECORD
+};
 
 struct mr_writer {
 	char *dir;
@@ -37,8 +41,8 @@ struct mr_writer {
 	size_t run_len;
 	uint64_t synced; /* bytes whose writing was begun */
 
-	uint64_t next;	  /* the sample to be given next */
-	uint64_t resumed; /* samples that were there already */
+	uint64_t next;	     /* the sample to be given next */
+	uint64_t resumed;    /* samples that were there already */
 	double sync_seconds; /* spent in waiting for the disk */
 };
 

@@ -139,8 +139,7 @@ static void put_right(uint8_t *p, size_t size)
 			uint64_t from = mr_le64(e), len = mr_le64(e + 8);
 
 			if (from < size && len <= size - from)
-				mr_le64_put(e + 16,
-					    XXH3_64bits(p + from, len));
+				mr_le64_put(e + 16, XXH3_64bits(p + from, len));
 		}
 		mr_le64_put(foot + 32, XXH3_64bits(p + at, n * MR_SHARD_ENTRY));
 	}

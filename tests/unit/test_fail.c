@@ -221,6 +221,48 @@ static void make_images(void)
 	}
 }
 
+/* A member of a tar in ustar's form. */
+static void put_member(FILE *f, const char *name, const void *data, size_t n)
+{
+	uint8_t head[512] = { 0 }, pad[512] = { 0 };
+	unsigned sum = 0;
+
+	snprintf((char *)head, 100, "%s", name);
+	snprintf((char *)head + 124, 12, "%011o", (unsigned)n);
+	memset(head + 148, ' ', 8);
+	head[156] = '0';
+	memcpy(head + 257,
+	       "ustar\0"
+	       "00",
+	       8);
+	for (size_t i = 0; i < sizeof(head); i++)
+		sum += head[i];
+	snprintf((char *)head + 148, 8, "%06o", sum);
+	assert_int_equal(fwrite(head, 1, 512, f), 512);
+	assert_int_equal(fwrite(data, 1, n, f), n);
+	assert_int_equal(fwrite(pad, 1, -n % 512, f), -n % 512);
+}
+
+/* Two tars of the same samples as the files, with their labels. */
+static void make_tars(void)
+{
+	static uint8_t bytes[1000];
+	FILE *f[2] = { fopen(textf("%s/0.tar", top), "wb"),
+		       fopen(textf("%s/1.tar", top), "wb") };
+
+	for (uint64_t i = 0; i < N; i++) {
+		int64_t label = (int64_t)i * 3;
+
+		for (size_t k = 0; k < file_bytes(i); k++)
+			bytes[k] = byte_at(i, k);
+		put_member(f[i > N / 2], textf("%02d.data", (int)i), bytes,
+			   file_bytes(i));
+		put_member(f[i > N / 2], textf("%02d.label", (int)i), &label,
+			   sizeof(label));
+	}
+	assert_int_equal(fclose(f[0]) | fclose(f[1]), 0);
+}
+
 static int make_data(void **state)
 {
 	static uint8_t bytes[1000], rows[N * WIDTH];
@@ -246,6 +288,7 @@ static int make_data(void **state)
 	put_npy("x.npy", "|u1", 2, shape, rows, sizeof(rows));
 	put_npy("y.npy", "<i8", 1, shape, labels, sizeof(labels));
 	make_images();
+	make_tars();
 	return 0;
 }
 
@@ -569,6 +612,14 @@ static void test_listed_files_survive_every_failure(void **state)
 				 .missing = true });
 }
 
+static void test_tars_survive_every_failure(void **state)
+{
+	(void)state;
+	check_kind((struct job){ .text = "tar %s/*.tar index=no | cast i16 | "
+					 "batch 4",
+				 .labels = true });
+}
+
 static void check_images(const char *text)
 {
 	struct job j = { .text = text, .images = true, .threads = 2 };
@@ -644,6 +695,7 @@ int main(void)
 			test_reading_by_threads_survives_every_failure),
 		cmocka_unit_test(test_padded_files_survive_every_failure),
 		cmocka_unit_test(test_listed_files_survive_every_failure),
+		cmocka_unit_test(test_tars_survive_every_failure),
 		cmocka_unit_test(test_joined_images_survive_every_failure),
 		cmocka_unit_test(
 			test_images_step_by_step_survive_every_failure),

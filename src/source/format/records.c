@@ -46,8 +46,7 @@ static int open_records(void *self, const struct mr_source_env *env,
 {
 	struct records *r = self;
 	char *dir = mr_path_resolve(env->cwd, r->dir, err);
-	int e = dir ? mr_set_open(&r->set, dir, env->threads, err) :
-		      MR_ENOMEM;
+	int e = dir ? mr_set_open(&r->set, dir, env->threads, err) : MR_ENOMEM;
 
 	free(dir);
 	if (!e && *r->from && strcmp(r->from, r->set.meta.pipeline))
@@ -107,20 +106,21 @@ static int damaged(const struct mr_load *ld)
 
 	mr_set_place(&r->set, ld->index, place, sizeof(place));
 	return mr_err_set(ld->err, MR_EDATA,
-			  "%.900s: damaged: its checksum does not match", place);
+			  "%.900s: damaged: its checksum does not match",
+			  place);
 }
 
 /* True when the sample is as it was written, as far as that is asked. */
-static bool verified(const struct records *r, uint64_t index,
-		     const void *bytes, size_t length)
+static bool verified(const struct records *r, uint64_t index, const void *bytes,
+		     size_t length)
 {
 	uint8_t bit = (uint8_t)(1u << index % 8);
 	struct mr_shard_entry x;
 
 	if (r->verify == NEVER ||
-	    (r->seen && atomic_load_explicit(&r->seen[index / 8],
-					     memory_order_relaxed) &
-				bit))
+	    (r->seen &&
+	     atomic_load_explicit(&r->seen[index / 8], memory_order_relaxed) &
+		     bit))
 		return true;
 	mr_set_find(&r->set, index, &x);
 	if (XXH3_64bits(bytes, length) != x.checksum)

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tar: WebDataset's tars, whose members are fields by their extension. */
+#include <stdio.h>
+#include <xxhash.h>
+
+#include "core/guard.h"
+#include "source/tarfields.h"
+
+struct tar {
+	const char *glob, *fields;
+	bool decode, map;
+	int index;
+	uint64_t unpacked;
+	struct mr_tar_set set;
+	struct mr_tar_fields field;
+};
+
+static const char *const places[] = { "auto", "beside", "cache", "no", NULL };
+
+static const struct mr_param params[] = {
+	MR_TEXT(struct tar, glob, NULL,
+		"tars, plain or compressed by gzip or zstd"),
+	MR_TEXT(struct tar, fields, "",
+		"extensions to take, as jpg;png,cls: a field is named by the "
+		"first of those with ; between them, of which a sample has "
+		"one; empty: those of at least half of the samples, images "
+		"first"),
+	MR_BOOL(struct tar, decode, "yes",
+		"cls, cls2, class, count, id, index and inx are integers; no: "
+		"bytes as all others"),
+	MR_ENUM(struct tar, index, "auto", places,
+		"keep the index of a tar: in NAME.mri beside it, in the user's "
+		"cache directory, or not; auto: where it can be written first"),
+	MR_SIZE(struct tar, unpacked, "4G", 0, 1e15,
+		"bytes that compressed tars may take on disk, in $TMPDIR or "
+		"/var/tmp, when unpacked"),
+	MR_BOOL(struct tar, map, "no",
+		"read from a mapping: faster for samples below 100 KB; takes "
+		"SIGBUS, and the mapped part counts as memory in use"),
+	MR_PARAM_END
+};
+
+/* ---- opening ---- */
+
+static int open_tars(struct tar *s, const struct mr_source_env *env,
+		     struct mr_err *err)
+{
+	struct mr_tar_options opt = { .threads = env->threads,
+				      .keep = (enum mr_tar_keep)s->index,
+				      .unpacked = s->unpacked,
+				      .map = s->map };
+	char *full = mr_path_resolve(env->cwd, s->glob, err);
+	int e = full ? mr_tar_set_open(&s->set, full, &opt, err) : MR_ENOMEM;
+
+	free(full);
+	if (!e && s->map)
+		e = mr_guard_take(err);
+	return e;
+}
+
+static int open_tar(void *self, const struct mr_source_env *env,
+		    struct mr_err *err)
+{
+	struct tar *s = self;
+	int e = open_tars(s, env, err);
+
+	if (e)
+		return e;
+	if (!s->set.samples)
+		return mr_err_set(err, MR_EDATA,
+				  "%s: the data set is empty: no member of the "
+				  "%zu tars is a file with an extension",
+				  s->glob, s->set.n);
+	e = mr_tar_fields_init(&s->field, &s->set, s->fields, s->decode, err);
+	if (!e && !s->field.n)
+		e = mr_err_set(err, MR_EDATA,
+			       "%s: no extension is that of half of the "
+			       "samples; choose with fields=jpg,cls",
+			       s->glob);
+	return e;
+}
+
+static void close_tar(void *self)
+{
+	struct tar *s = self;
+
+	mr_tar_fields_fini(&s->field);
+	mr_tar_set_fini(&s->set);
+}
+
+static uint64_t count(const void *self)
+{
+	return ((const struct tar *)self)->set.samples;
+}
+
+static void fields(const void *self, struct mr_fields *out)
+{
+	static const int64_t any = MR_ANY;
+	const struct tar *s = self;
+
+	out->n = 0;
+	for (int i = 0; i < s->field.n; i++) {
+		if (s->field.number[i])
+			mr_fields_add(out, s->field.name[i], MR_I64, 0, NULL);
+		else
+			mr_fields_add(out, s->field.name[i], MR_U8, 1, &any);
+	}
+}
+
+/* ---- a sample ---- */
+
+/* The sample, its tar, and the field of each extension in that. */
+static const struct mr_tar *find(const struct tar *s, uint64_t index,
+				 struct mr_tar_sample *x, const int8_t **of)
+{
+	const struct mr_tar *t = mr_tar_set_find(&s->set, &index);
+
+	mr_tar_sample_get(&t->index, index, x);
+	*of = s->field.of[t - s->set.tar];
+	return t;
+}
+
+/* From the first byte of its fields to the last; members that are no fields
+ * are read only where they lie between. */
+static void span(struct mr_tar_sample x, const int8_t *of, uint64_t *from,
+		 uint64_t *to)
+{
+	struct mr_tar_member m;
+
+	*from = UINT64_MAX;
+	*to = 0;
+	while (mr_tar_member_next(&x, &m)) {
+		if (of[m.ext] < 0)
+			continue;
+		if (m.data < *from)
+			*from = m.data;
+		if (m.data + m.size > *to)
+			*to = m.data + m.size;
+	}
+	/* Nothing to read; unpack() says why. */
+	if (*from == UINT64_MAX || x.damage)
+		*from = *to = x.damage ? x.damage_at : 0;
+}
+
+static int locate(const void *self, uint64_t index, char *buf, size_t cap,
+		  struct mr_extent *e, struct mr_err *err)
+{
+	struct mr_tar_sample x;
+	const int8_t *of;
+	const struct mr_tar *t = find(self, index, &x, &of);
+	uint64_t from, to;
+
+	(void)buf;
+	(void)cap;
+	(void)err;
+	span(x, of, &from, &to);
+	if (t->in)
+		mr_input_extent(t->in, from, to - from, e);
+	else
+		*e = (struct mr_extent){ .fd = -1,
+					 .offset = from,
+					 .length = to - from };
+	e->path = t->path;
+	return 0;
+}
+
+static int is_damaged(const struct mr_load *ld, const struct mr_tar *t,
+		      const struct mr_tar_sample *x)
+{
+	char what[256];
+
+	mr_tar_damage_text(x->damage, x->damage_at, x->damage_value,
+			   t->index.file_size, what, sizeof(what));
+	return mr_err_set(ld->err, MR_EDATA, "%s: %s", t->path, what);
+}
+
+static int lacks(const struct mr_load *ld, const struct mr_tar *t,
+		 const struct mr_tar_sample *x, unsigned seen, uint64_t at)
+{
+	const struct tar *s = ld->self;
+	int i = 0;
+
+	while (seen & 1u << i)
+		i++;
+	return mr_err_set(ld->err, MR_EDATA,
+			  "%s: sample '%.*s' at byte %llu has no '%s', which "
+			  "%llu of %llu samples have; members of one sample "
+			  "must follow one another; fields= chooses others",
+			  t->path, (int)x->key_len, x->key,
+			  (unsigned long long)at, s->field.name[i],
+			  (unsigned long long)s->field.having[i],
+			  (unsigned long long)s->set.samples);
+}
+
+static int put_number(const struct mr_load *ld, const struct mr_tar *t,
+		      const struct mr_tar_member *m, int i, const char *bytes,
+		      struct mr_tensor *f)
+{
+	const struct tar *s = ld->self;
+	int64_t v;
+
+	if (mr_tar_integer(bytes, (size_t)m->size, &v))
+		return mr_load_i64(ld, i, v, f);
+	return mr_err_set(ld->err, MR_EDATA,
+			  "%s: '%s' at byte %llu is no integer: '%.*s'; "
+			  "decode=no takes it as bytes",
+			  t->path, s->field.name[i],
+			  (unsigned long long)m->data,
+			  (int)(m->size < 40 ? m->size : 40), bytes);
+}
+
+static int twice(const struct mr_load *ld, const struct mr_tar *t,
+		 const struct mr_tar_sample *x, const struct mr_tar_member *m,
+		 const char *name)
+{
+	return mr_err_set(ld->err, MR_EDATA,
+			  "%s: sample '%.*s' has '%s' twice, the second at "
+			  "byte %llu",
+			  t->path, (int)x->key_len, x->key, name,
+			  (unsigned long long)m->data);
+}
+
+static int unpack(const struct mr_load *ld, const void *bytes, size_t length,
+		  struct mr_tensor *f)
+{
+	const struct tar *s = ld->self;
+	struct mr_tar_sample x;
+	struct mr_tar_member m;
+	const int8_t *of;
+	const struct mr_tar *t = find(s, ld->index, &x, &of);
+	unsigned seen = 0;
+	uint64_t from, to;
+
+	span(x, of, &from, &to);
+	if (x.damage)
+		return is_damaged(ld, t, &x);
+	if (length != to - from)
+		return mr_err_set(ld->err, MR_EDATA,
+				  "%s: %zu bytes at %llu, want %llu", t->path,
+				  length, (unsigned long long)from,
+				  (unsigned long long)(to - from));
+	while (mr_tar_member_next(&x, &m)) {
+		const char *p = (const char *)bytes + (m.data - from);
+		int i = of[m.ext];
+
+		if (i < 0)
+			continue;
+		if (seen & 1u << i)
+			return twice(ld, t, &x, &m, s->field.name[i]);
+		seen |= 1u << i;
+		if (!s->field.number[i]) {
+			f[i].shape[0] = (int64_t)m.size;
+			f[i].data = (void *)(uintptr_t)p;
+		} else if (put_number(ld, t, &m, i, p, f)) {
+			return ld->err->code;
+		}
+	}
+	if (seen != (1u << s->field.n) - 1)
+		return lacks(ld, t, &x, seen, from);
+	return 0;
+}
+
+/* ---- names ---- */
+
+static size_t key(const void *self, uint64_t index, char *buf, size_t cap)
+{
+	struct mr_tar_sample x;
+	const int8_t *of;
+	const struct mr_tar *t = find(self, index, &x, &of);
+
+	if (!x.key_len && x.damage)
+		return (size_t)snprintf(buf, cap, "%s[byte %llu]", t->path,
+					(unsigned long long)x.damage_at);
+	return (size_t)snprintf(buf, cap, "%.*s", (int)x.key_len, x.key);
+}
+
+static uint64_t fingerprint(const void *self)
+{
+	const struct tar *s = self;
+	uint64_t h = 0;
+
+	for (size_t i = 0; i < s->set.n; i++) {
+		const struct mr_tar_index *x = &s->set.tar[i].index;
+
+		h = XXH3_64bits_withSeed(x->ext.pool, x->ext.used, h);
+		h = XXH3_64bits_withSeed(x->records, x->bytes, h);
+	}
+	return h;
+}
+
+const struct mr_source mr_source_tar = {
+	.name = "tar",
+	.help = "WebDataset's tars, whose members are fields by their "
+		"extension",
+	.flags = MR_SOURCE_MAPS,
+	.size = sizeof(struct tar),
+	.params = params,
+	.open = open_tar,
+	.close = close_tar,
+	.count = count,
+	.fields = fields,
+	.locate = locate,
+	.unpack = unpack,
+	.key = key,
+	.fingerprint = fingerprint,
+};

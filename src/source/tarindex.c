@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "source/tarindex.h"
+
+#include "source/tarhead.h"
+
+/* ---- numbers ---- */
+
+size_t mr_varint_put(uint8_t *p, uint64_t v)
+{
+	size_t n = 0;
+
+	for (; v > 127; v >>= 7)
+		p[n++] = (uint8_t)(v | 128);
+	p[n++] = (uint8_t)v;
+	return n;
+}
+
+bool mr_varint_get(const uint8_t **p, const uint8_t *end, uint64_t *v)
+{
+	uint64_t x = 0;
+
+	for (unsigned shift = 0; shift < 63 && *p < end; shift += 7) {
+		uint8_t b = *(*p)++;
+
+		x |= (uint64_t)(b & 127) << shift;
+		if (b < 128) {
+			*v = x;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* ---- asking ---- */
+
+static bool parse_sample(struct mr_tar_sample *s)
+{
+	uint64_t len, damage;
+
+	if (!mr_varint_get(&s->p, s->end, &len) ||
+	    len > (uint64_t)(s->end - s->p))
+		return false;
+	s->key = (const char *)s->p;
+	s->key_len = (size_t)len;
+	s->p += len;
+	if (!mr_varint_get(&s->p, s->end, &damage) || damage >= MR_TAR_DAMAGES)
+		return false;
+	s->damage = (enum mr_tar_damage)damage;
+	if (damage && (!mr_varint_get(&s->p, s->end, &s->damage_at) ||
+		       !mr_varint_get(&s->p, s->end, &s->damage_value)))
+		return false;
+	return mr_varint_get(&s->p, s->end, &s->next) &&
+	       mr_varint_get(&s->p, s->end, &s->members);
+}
+
+static bool parse_member(struct mr_tar_sample *s, struct mr_tar_member *m)
+{
+	uint64_t gap;
+
+	if (!mr_varint_get(&s->p, s->end, &m->ext) ||
+	    !mr_varint_get(&s->p, s->end, &gap) ||
+	    !mr_varint_get(&s->p, s->end, &m->size))
+		return false;
+	/* May wrap around: check() has seen the same numbers, and found that
+	 * they lie in the file. */
+	m->data = (s->next + gap) * MR_TAR_BLOCK;
+	s->next += gap + mr_tar_blocks(m->size);
+	s->members--;
+	return true;
+}
+
+void mr_tar_sample_get(const struct mr_tar_index *x, uint64_t i,
+		       struct mr_tar_sample *s)
+{
+	*s = (struct mr_tar_sample){ .p = x->records + x->at[i],
+				     .end = x->records + x->bytes };
+	parse_sample(s);
+}
+
+bool mr_tar_member_next(struct mr_tar_sample *s, struct mr_tar_member *m)
+{
+	return s->members && parse_member(s, m);
+}
+
+/* ---- checking ---- */
+
+/* The sample's members lie in the file and have known extensions; counts the
+ * latter. last: the sample, plus 1, that had each extension. */
+static bool check_members(struct mr_tar_index *x, struct mr_tar_sample *s,
+			  uint64_t *last)
+{
+	struct mr_tar_member m;
+
+	while (s->members) {
+		if (!parse_member(s, &m) || m.ext >= x->ext.n ||
+		    m.data > x->file_size || m.size > x->file_size - m.data)
+			return false;
+		if (last[m.ext] != x->samples)
+			x->having[m.ext]++;
+		last[m.ext] = x->samples;
+	}
+	return true;
+}
+
+static int check_records(struct mr_tar_index *x, uint64_t *last,
+			 struct mr_err *err)
+{
+	struct mr_tar_sample s = { .p = x->records,
+				   .end = x->records + x->bytes };
+
+	while (s.p < s.end) {
+		uint32_t at = (uint32_t)(s.p - x->records);
+		int e = mr_grow(&x->at, &x->at_cap, x->samples + 1,
+				sizeof(*x->at), SIZE_MAX / 8, err);
+
+		if (e)
+			return e;
+		x->at[x->samples++] = at;
+		if (!parse_sample(&s) || !check_members(x, &s, last))
+			return mr_err_set(err, MR_EDATA, "damaged index at %lu",
+					  (unsigned long)at);
+	}
+	return 0;
+}
+
+int mr_tar_index_check(struct mr_tar_index *x, struct mr_err *err)
+{
+	uint64_t *last;
+	int e;
+
+	if (x->bytes > UINT32_MAX)
+		return mr_err_set(err, MR_ELIMIT,
+				  "an index of %zu bytes, and 4 GiB are the "
+				  "most",
+				  x->bytes);
+	last = mr_alloc(x->ext.n, sizeof(*last), err);
+	x->having = mr_alloc(x->ext.n, sizeof(*x->having), err);
+	e = last && x->having ? check_records(x, last, err) : MR_ENOMEM;
+	free(last);
+	return e;
+}
+
+void mr_tar_index_fini(struct mr_tar_index *x)
+{
+	free(x->records);
+	free(x->at);
+	free(x->having);
+	mr_names_fini(&x->ext);
+	*x = (struct mr_tar_index){ 0 };
+}
