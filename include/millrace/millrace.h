@@ -291,7 +291,8 @@ struct mr_store_options {
 			    * packing; auto */
 	bool literal;	   /* store what the last step yields, even where
 			    * the one before it yields less: no */
-	uint64_t shards;   /* files; 0: one for each half gigabyte */
+	uint64_t shards;   /* files; 0: one for each half gigabyte
+			     * or 262,144 samples */
 	bool dry_run;	   /* estimate only */
 	struct mr_options loader; /* threads, memory, on_error, plugins */
 	/* Called before anything is stored, with what is known then. May be

@@ -18,6 +18,7 @@
 enum {
 	PROBES = 64, /* samples that the estimate looks at */
 	ROWS_MAX = 4096,
+	SHARD_SAMPLES = 1 << 18, /* their index is in memory meanwhile */
 	BATCH_BYTES = 2 << 20,
 };
 
@@ -242,8 +243,12 @@ static void choose_shards(struct job *j)
 {
 	uint64_t n = j->opt->shards;
 
-	if (!n)
+	if (!n) {
+		uint64_t many = (j->meta.samples - 1) / SHARD_SAMPLES + 1;
+
 		n = (j->report->estimate + SHARD_BYTES - 1) / SHARD_BYTES;
+		n = n > many ? n : many;
+	}
 	if (n > j->meta.samples)
 		n = j->meta.samples;
 	j->meta.shards = n ? n : 1;
