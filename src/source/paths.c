@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "io/input.h"
+
 /* ---- names ---- */
 
 int mr_names_add(struct mr_names *t, const char *s, size_t n,
@@ -204,7 +206,7 @@ void mr_text_sort_fini(struct mr_text_sort *s)
 
 char *mr_path_resolve(const char *cwd, const char *path, struct mr_err *err)
 {
-	bool join = cwd && *cwd && path[0] != '/';
+	bool join = cwd && *cwd && path[0] != '/' && !mr_input_is_url(path);
 	size_t n = strlen(path), cap = n + 1 + (join ? strlen(cwd) + 1 : 0);
 	char *full = mr_alloc(cap, 1, err);
 
