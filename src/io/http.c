@@ -64,6 +64,8 @@ int mr_http_settings_init(struct mr_http_settings *s, struct mr_err *err)
 	if (!e)
 		e = path_of("SSL_CERT_FILE", &s->ca_file, err);
 	if (!e)
+		e = path_of("AWS_CA_BUNDLE", &s->ca_file, err);
+	if (!e)
 		e = path_of("SSL_CERT_DIR", &s->ca_dir, err);
 	return e;
 }
@@ -106,7 +108,7 @@ static int denied(const struct mr_exchange *x, struct mr_err *err)
 		snprintf(hint, sizeof(hint),
 			 "; the bucket is in another region: set AWS_REGION=%s",
 			 x->region);
-	else if (s && !s->key && (x->status == 401 || x->status == 403))
+	else if (s && !s->key && x->status >= 400 && x->status <= 403)
 		snprintf(hint, sizeof(hint),
 			 "; asked without keys: set AWS_ACCESS_KEY_ID and "
 			 "AWS_SECRET_ACCESS_KEY");

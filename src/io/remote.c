@@ -31,8 +31,8 @@ static int check_url(const char *url, struct mr_err *err)
 
 	if (memchr(host, '@', n))
 		return mr_err_set(err, MR_EINVAL,
-				  "a URL with a password; put it into ~/.netrc "
-				  "and leave it out before the @");
+				  "a URL with a user or password in it; put "
+				  "them into ~/.netrc instead");
 	if (!n)
 		return mr_err_set(err, MR_EINVAL, "%s: names no server", url);
 	return 0;

@@ -70,8 +70,17 @@ static enum window_mode settle(struct mr_fetch *f, uint64_t number,
 	return (enum window_mode)(v & 3);
 }
 
+/* A worker that reads from a server by itself has one request in flight:
+ * there, all windows are the fetcher's. */
+static bool owns_all(const struct mr_fetch *f)
+{
+	return f->remote && !f->failed;
+}
+
 bool mr_fetch_ahead(struct mr_fetch *f, uint64_t position)
 {
+	if (owns_all(f))
+		return true;
 	return settle(f, position / MR_FETCH_WINDOW, DIRECT) == AHEAD;
 }
 
@@ -192,13 +201,13 @@ static bool next_position(struct mr_fetch *f, uint64_t *position,
 
 	for (;;) {
 		/* Overtaken: begin again ahead of the workers. */
-		if (!f->inside && f->at < claimed)
+		if (!f->inside && f->at < claimed && !owns_all(f))
 			f->at = mr_round_up(claimed, MR_FETCH_WINDOW);
 		if (f->at >= end)
 			return false;
 		if (!f->inside && f->at > claimed + AHEAD_MAX)
 			return false;
-		if (!f->inside &&
+		if (!f->inside && !owns_all(f) &&
 		    settle(f, f->at / MR_FETCH_WINDOW, AHEAD) != AHEAD) {
 			f->at += MR_FETCH_WINDOW;
 			continue;
@@ -442,7 +451,9 @@ int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,
 	f->mode = mode;
 	f->remote = is_remote(l);
 	f->guess = FIRST_GUESS;
-	f->at = atomic_load(&l->next) / MR_FETCH_WINDOW * MR_FETCH_WINDOW;
+	f->at = atomic_load(&l->next);
+	if (!f->remote)
+		f->at = f->at / MR_FETCH_WINDOW * MR_FETCH_WINDOW;
 	f->best_depth = FIRST_DEPTH;
 	atomic_init(&f->depth, FIRST_DEPTH);
 	mr_budget_init(&f->budget,

@@ -206,10 +206,13 @@ void mr_text_sort_fini(struct mr_text_sort *s)
 
 char *mr_path_resolve(const char *cwd, const char *path, struct mr_err *err)
 {
-	bool join = cwd && *cwd && path[0] != '/' && !mr_input_is_url(path);
+	bool join = cwd && *cwd && path[0] != '/';
 	size_t n = strlen(path), cap = n + 1 + (join ? strlen(cwd) + 1 : 0);
-	char *full = mr_alloc(cap, 1, err);
+	char *full;
 
+	if (mr_input_is_url(path))
+		return mr_strdup(path, err);
+	full = mr_alloc(cap, 1, err);
 	if (!full)
 		return NULL;
 	snprintf(full, cap, "%s%s%s", join ? cwd : "", join ? "/" : "", path);
