@@ -9,11 +9,13 @@
 
 #include "core/mem.h"
 #include "io/remote.h"
+#include "io/window.h"
 
 struct mr_input {
 	char *path;
 	int fd;			  /* -1: remote */
 	struct mr_remote *remote; /* or NULL */
+	struct mr_window window;  /* of it, while it is indexed */
 	uint64_t size;
 	int64_t changed;
 	void *map;
@@ -66,6 +68,7 @@ int mr_input_open(struct mr_input **out, const char *path, struct mr_err *err)
 	if (!in)
 		return MR_ENOMEM;
 	in->fd = -1;
+	mr_window_init(&in->window);
 	in->path = mr_strdup(path, err);
 	if (in->path)
 		e = mr_input_is_url(path) ? open_remote(in, err) :
@@ -85,6 +88,7 @@ void mr_input_close(struct mr_input *in)
 		munmap(in->map, in->size);
 	if (in->fd >= 0)
 		close(in->fd);
+	mr_window_fini(&in->window);
 	mr_remote_close(in->remote);
 	free(in->path);
 	free(in);
@@ -139,22 +143,39 @@ static int read_local(const struct mr_input *in, void *to, size_t n,
 	return 0;
 }
 
+/* Are those bytes there, as far as is known? */
+static int check_end(const struct mr_input *in, size_t n, uint64_t offset,
+		     struct mr_err *err)
+{
+	if (offset <= in->size && n <= in->size - offset)
+		return 0;
+	return too_short(in, in->size, (size_t)(offset + n - in->size), err);
+}
+
 int mr_input_read_patiently(struct mr_input *in, void *to, size_t n,
 			    uint64_t offset, const struct mr_patience *p,
 			    struct mr_err *err)
 {
+	int e;
+
 	if (!in->remote)
 		return read_local(in, to, n, offset, err);
-	if (offset > in->size || n > in->size - offset)
-		return too_short(in, in->size, (size_t)(offset + n - in->size),
-				 err);
-	return n ? mr_remote_read(in->remote, to, n, offset, p, err) : 0;
+	mr_window_drop(&in->window);
+	e = check_end(in, n, offset, err);
+	return e || !n ? e : mr_remote_read(in->remote, to, n, offset, p, err);
 }
 
 int mr_input_read(struct mr_input *in, void *to, size_t n, uint64_t offset,
 		  struct mr_err *err)
 {
-	return mr_input_read_patiently(in, to, n, offset, NULL, err);
+	int e;
+
+	if (!in->remote)
+		return read_local(in, to, n, offset, err);
+	e = check_end(in, n, offset, err);
+	return e || !n ? e :
+			 mr_window_read(&in->window, in->remote, to, n, offset,
+					err);
 }
 
 void mr_input_extent(const struct mr_input *in, uint64_t offset,

@@ -44,12 +44,15 @@ int mr_input_fd(const struct mr_input *in);
 /* Nanoseconds since 1970 of its last change, or 0 when that is unknown. */
 int64_t mr_input_changed(const struct mr_input *in);
 
-/* Exactly n bytes from offset; MR_EDATA, naming file and place, when it ends
- * before. Any thread may call. */
+/*
+ * Exactly n bytes from offset; MR_EDATA, naming file and place, when it ends
+ * before. Any thread may call. For indexing: small reads that follow one
+ * another in a remote input share requests.
+ */
 int mr_input_read(struct mr_input *in, void *to, size_t n, uint64_t offset,
 		  struct mr_err *err);
 
-/* The same; `p` says how long a remote input is asked for them. */
+/* The same for samples: one request; `p` says how long it is repeated. */
 int mr_input_read_patiently(struct mr_input *in, void *to, size_t n,
 			    uint64_t offset, const struct mr_patience *p,
 			    struct mr_err *err);
