@@ -147,6 +147,9 @@ static enum mr_verdict judge_part(const struct mr_exchange *x)
 		return MR_HTTP_WHOLE;
 	if (*q->etag && *x->etag && strcmp(q->etag, x->etag))
 		return MR_HTTP_CHANGED;
+	if (!*q->etag && q->modified >= 0 && x->modified >= 0 &&
+	    q->modified != x->modified)
+		return MR_HTTP_CHANGED;
 	if (known && x->total != UINT64_MAX && x->total != q->total)
 		return MR_HTTP_CHANGED;
 	if (!x->ranged || x->first != wanted_first(x) ||

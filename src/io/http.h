@@ -39,6 +39,7 @@ struct mr_http_request {
 	size_t room;
 	/* What it must still be: */
 	const char *etag; /* empty: not known */
+	int64_t modified; /* for servers without ETags; -1: not known */
 	uint64_t total;	  /* UINT64_MAX: not known */
 };
 

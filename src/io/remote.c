@@ -14,7 +14,7 @@ struct mr_remote {
 	struct mr_http_signer signer; /* when s3 */
 	struct mr_http_settings set;
 	uint64_t size;
-	int64_t changed;
+	int64_t modified; /* seconds since 1970, or -1 */
 	char etag[MR_HTTP_ETAG];
 };
 
@@ -63,6 +63,7 @@ static struct mr_http_request request(const struct mr_remote *r)
 					 .signer = r->s3 ? &r->signer : NULL,
 					 .set = &r->set,
 					 .etag = r->etag,
+					 .modified = r->modified,
 					 .total = UINT64_MAX };
 }
 
@@ -88,7 +89,7 @@ static int ask_size(struct mr_remote *r, struct mr_err *err)
 				  "%s: the server does not tell its size",
 				  r->name);
 	r->size = a.total;
-	r->changed = a.modified < 0 ? 0 : a.modified * 1000000000;
+	r->modified = a.modified;
 	memcpy(r->etag, a.etag, sizeof(r->etag));
 	return 0;
 }
@@ -101,6 +102,7 @@ int mr_remote_open(struct mr_remote **out, const char *url, struct mr_err *err)
 	*out = NULL;
 	if (!r)
 		return MR_ENOMEM;
+	r->modified = -1;
 	r->name = mr_strdup(url, err);
 	e = r->name ? mr_http_ref(err) : MR_ENOMEM;
 	r->counted = !e;
@@ -137,7 +139,7 @@ uint64_t mr_remote_size(const struct mr_remote *r)
 
 int64_t mr_remote_changed(const struct mr_remote *r)
 {
-	return r->changed;
+	return r->modified > 0 ? r->modified * 1000000000 : 0;
 }
 
 int mr_remote_read(const struct mr_remote *r, void *to, size_t n,

@@ -182,6 +182,7 @@ static int get_page(struct listing *g, size_t *n, struct mr_err *err)
 				     .to = g->page,
 				     .room = PAGE_MAX,
 				     .etag = "",
+				     .modified = -1,
 				     .total = UINT64_MAX };
 
 	if (e)

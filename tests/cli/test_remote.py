@@ -370,6 +370,15 @@ def test_another_size_is_another_object(mill, files):
         fails(mill, f"npy {s.url}/p-001.npy | batch 7", "has changed")
 
 
+def test_another_date_is_another_object_where_there_is_no_etag(mill, files):
+    def fault(h, path):
+        day = 1 if h.opening() else 2
+        h.serve(path, etag="", date=f"Mon, 0{day} Jan 2024 00:00:00 GMT")
+        return True
+    with Server(files, fault) as s:
+        fails(mill, f"npy {s.url}/p-001.npy | batch 7", "has changed")
+
+
 def test_other_bytes_than_asked_for_are_refused(mill, files):
     def fault(h, path):
         h.serve(path, shift=0 if h.opening() else 1)

@@ -50,7 +50,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     # ---- answers ----
 
     def serve(self, path, etag=None, cut=None, shift=0, ranges=True,
-              total=None):
+              total=None, date=None):
         data = self.server.files.get(path)
         if data is None:
             return self.refuse(404)
@@ -71,6 +71,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = data[first:last + 1]
         if etag:
             self.send_header("ETag", etag)
+        if date:
+            self.send_header("Last-Modified", date)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if cut is not None and cut < len(body):
