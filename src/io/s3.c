@@ -173,7 +173,7 @@ static int page_url(const struct listing *g, char **url, struct mr_err *err)
 static int get_page(struct listing *g, size_t *n, struct mr_err *err)
 {
 	struct mr_http_answer a;
-	char *url;
+	char *url = NULL;
 	int e = page_url(g, &url, err);
 	struct mr_http_request q = { .url = url,
 				     .name = g->pattern,
