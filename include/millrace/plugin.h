@@ -214,6 +214,8 @@ struct mr_op {
 
 #define MR_TO_END UINT64_MAX
 
+struct mr_input;
+
 /* Where the bytes of a sample lie. */
 struct mr_extent {
 	const char *path; /* for messages, and for opening when fd < 0 */
@@ -224,6 +226,9 @@ struct mr_extent {
 	 * MR_SOURCE_MAPS. The loader survives a file that shrinks; other
 	 * code of a source would not. */
 	const void *mapped;
+	/* NULL, or what the loader reads from instead of path and fd: a file
+	 * on a server, which a source built in has opened. */
+	struct mr_input *input;
 };
 
 struct mr_source_env {

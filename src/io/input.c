@@ -8,44 +8,75 @@
 #include <unistd.h>
 
 #include "core/mem.h"
+#include "io/remote.h"
+#include "io/window.h"
 
 struct mr_input {
 	char *path;
-	int fd;
+	int fd;			  /* -1: remote */
+	struct mr_remote *remote; /* or NULL */
+	struct mr_window window;  /* of it, while it is indexed */
 	uint64_t size;
 	int64_t changed;
 	void *map;
 };
 
+bool mr_input_is_url(const char *path)
+{
+	return !strncmp(path, "http://", 7) || !strncmp(path, "https://", 8) ||
+	       !strncmp(path, "s3://", 5);
+}
+
+static int open_remote(struct mr_input *in, struct mr_err *err)
+{
+	int e = mr_remote_open(&in->remote, in->path, err);
+
+	if (e)
+		return e;
+	in->size = mr_remote_size(in->remote);
+	in->changed = mr_remote_changed(in->remote);
+	return 0;
+}
+
+static int open_local(struct mr_input *in, struct mr_err *err)
+{
+	struct stat st;
+
+	in->fd = open(in->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (in->fd < 0 && (errno == EMFILE || errno == ENFILE))
+		return mr_err_set(err, MR_EIO,
+				  "%s: cannot open: too many open files; raise "
+				  "the limit (ulimit -n), or use fewer, larger "
+				  "files",
+				  in->path);
+	if (in->fd < 0 || fstat(in->fd, &st))
+		return mr_err_sys(err, errno, in->path, "cannot open");
+	if (!S_ISREG(st.st_mode))
+		return mr_err_set(err, MR_EIO, "%s: is not a file", in->path);
+	in->size = (uint64_t)st.st_size;
+	in->changed =
+		(int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+	return 0;
+}
+
 int mr_input_open(struct mr_input **out, const char *path, struct mr_err *err)
 {
 	struct mr_input *in = mr_alloc(1, sizeof(*in), err);
-	struct stat st;
 	int e = MR_ENOMEM;
 
 	*out = NULL;
 	if (!in)
 		return MR_ENOMEM;
 	in->fd = -1;
+	mr_window_init(&in->window);
 	in->path = mr_strdup(path, err);
-	if (!in->path)
-		goto fail;
-	in->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (in->fd < 0 || fstat(in->fd, &st)) {
-		e = mr_err_sys(err, errno, path, "cannot open");
-		goto fail;
-	}
-	if (!S_ISREG(st.st_mode)) {
-		e = mr_err_set(err, MR_EIO, "%s: is not a file", path);
-		goto fail;
-	}
-	in->size = (uint64_t)st.st_size;
-	in->changed =
-		(int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
-	*out = in;
-	return 0;
-fail:
-	mr_input_close(in);
+	if (in->path)
+		e = mr_input_is_url(path) ? open_remote(in, err) :
+					    open_local(in, err);
+	if (e)
+		mr_input_close(in);
+	else
+		*out = in;
 	return e;
 }
 
@@ -57,6 +88,8 @@ void mr_input_close(struct mr_input *in)
 		munmap(in->map, in->size);
 	if (in->fd >= 0)
 		close(in->fd);
+	mr_window_fini(&in->window);
+	mr_remote_close(in->remote);
 	free(in->path);
 	free(in);
 }
@@ -81,8 +114,17 @@ int64_t mr_input_changed(const struct mr_input *in)
 	return in->changed;
 }
 
-int mr_input_read(struct mr_input *in, void *to, size_t n, uint64_t offset,
-		  struct mr_err *err)
+static int too_short(const struct mr_input *in, uint64_t end, size_t missing,
+		     struct mr_err *err)
+{
+	return mr_err_set(err, MR_EDATA,
+			  "%s: ends at byte %llu, %zu short of what must be "
+			  "there",
+			  in->path, (unsigned long long)end, missing);
+}
+
+static int read_local(const struct mr_input *in, void *to, size_t n,
+		      uint64_t offset, struct mr_err *err)
 {
 	size_t got = 0;
 
@@ -95,15 +137,45 @@ int mr_input_read(struct mr_input *in, void *to, size_t n, uint64_t offset,
 		if (k < 0)
 			return mr_err_sys(err, errno, in->path, "cannot read");
 		if (k == 0)
-			return mr_err_set(err, MR_EDATA,
-					  "%s: ends at byte %llu, %zu short of "
-					  "what must be there",
-					  in->path,
-					  (unsigned long long)(offset + got),
-					  n - got);
+			return too_short(in, offset + got, n - got, err);
 		got += (size_t)k;
 	}
 	return 0;
+}
+
+/* Are those bytes there, as far as is known? */
+static int check_end(const struct mr_input *in, size_t n, uint64_t offset,
+		     struct mr_err *err)
+{
+	if (offset <= in->size && n <= in->size - offset)
+		return 0;
+	return too_short(in, in->size, (size_t)(offset + n - in->size), err);
+}
+
+int mr_input_read_patiently(struct mr_input *in, void *to, size_t n,
+			    uint64_t offset, const struct mr_patience *p,
+			    struct mr_err *err)
+{
+	int e;
+
+	if (!in->remote)
+		return read_local(in, to, n, offset, err);
+	mr_window_drop(&in->window);
+	e = check_end(in, n, offset, err);
+	return e || !n ? e : mr_remote_read(in->remote, to, n, offset, p, err);
+}
+
+int mr_input_read(struct mr_input *in, void *to, size_t n, uint64_t offset,
+		  struct mr_err *err)
+{
+	int e;
+
+	if (!in->remote)
+		return read_local(in, to, n, offset, err);
+	e = check_end(in, n, offset, err);
+	return e || !n ? e :
+			 mr_window_read(&in->window, in->remote, to, n, offset,
+					err);
 }
 
 void mr_input_extent(const struct mr_input *in, uint64_t offset,
@@ -112,9 +184,13 @@ void mr_input_extent(const struct mr_input *in, uint64_t offset,
 	*e = (struct mr_extent){ .path = in->path,
 				 .fd = in->fd,
 				 .offset = offset,
-				 .length = length,
-				 .mapped = in->map ? (char *)in->map + offset :
-						     NULL };
+				 .length = length };
+	if (in->map)
+		e->mapped = (char *)in->map + offset;
+	if (in->remote)
+		e->input = (struct mr_input *)(uintptr_t)in;
+	if (in->remote && length == MR_TO_END)
+		e->length = offset < in->size ? in->size - offset : 0;
 }
 
 const void *mr_input_map(struct mr_input *in)

@@ -8,16 +8,27 @@
 #ifndef MR_IO_INPUT_H
 #define MR_IO_INPUT_H
 
+#include <stdatomic.h>
+
 #include "core/err.h"
 #include "millrace/plugin.h"
 
 struct mr_input;
 
+/* How far a read of a remote input goes on when it fails. */
+struct mr_patience {
+	const atomic_bool *stop; /* gives up soon after this is set, or NULL */
+	bool once;		 /* is not tried again */
+};
+
+/* Does the name begin with a protocol, http, https or s3? */
+bool mr_input_is_url(const char *path);
+
 /*
  * The inputs that a pattern names: wildcards and {a,b} as a shell's, and
- * {000..147} counts. Sorted by their bytes, except that braces keep their
- * order. MR_EIO naming the pattern when there is none. The caller frees each
- * and the array.
+ * {000..147} counts. Each that the braces make must be there; those are in
+ * the braces' order, what a wildcard finds is sorted by its bytes. MR_EIO
+ * naming the pattern when there is none. The caller frees each and the array.
  */
 int mr_input_list(const char *pattern, char ***paths, size_t *n,
 		  struct mr_err *err);
@@ -33,10 +44,18 @@ int mr_input_fd(const struct mr_input *in);
 /* Nanoseconds since 1970 of its last change, or 0 when that is unknown. */
 int64_t mr_input_changed(const struct mr_input *in);
 
-/* Exactly n bytes from offset; MR_EDATA, naming file and place, when it ends
- * before. Any thread may call. */
+/*
+ * Exactly n bytes from offset; MR_EDATA, naming file and place, when it ends
+ * before. Any thread may call. For indexing: small reads that follow one
+ * another in a remote input share requests.
+ */
 int mr_input_read(struct mr_input *in, void *to, size_t n, uint64_t offset,
 		  struct mr_err *err);
+
+/* The same for samples: one request; `p` says how long it is repeated. */
+int mr_input_read_patiently(struct mr_input *in, void *to, size_t n,
+			    uint64_t offset, const struct mr_patience *p,
+			    struct mr_err *err);
 
 /* Those bytes as an extent for the loader. */
 void mr_input_extent(const struct mr_input *in, uint64_t offset,

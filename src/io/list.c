@@ -6,37 +6,9 @@
 #include <sys/stat.h>
 
 #include "core/mem.h"
+#include "io/brace.h"
 #include "io/input.h"
-
-static int by_bytes(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static void free_all(char **list, size_t n)
-{
-	for (size_t i = 0; list && i < n; i++)
-		free(list[i]);
-	free(list);
-}
-
-static int copy_all(char *const *from, size_t n, char ***paths,
-		    struct mr_err *err)
-{
-	char **list = mr_alloc(n, sizeof(*list), err);
-
-	if (!list)
-		return MR_ENOMEM;
-	for (size_t i = 0; i < n; i++) {
-		list[i] = mr_strdup(from[i], err);
-		if (!list[i]) {
-			free_all(list, n);
-			return MR_ENOMEM;
-		}
-	}
-	*paths = list;
-	return 0;
-}
+#include "io/remote.h"
 
 static int no_match(const char *pattern, int why, struct mr_err *err)
 {
@@ -54,31 +26,75 @@ static int no_match(const char *pattern, int why, struct mr_err *err)
 			  pattern);
 }
 
-int mr_input_list(const char *pattern, char ***paths, size_t *n,
-		  struct mr_err *err)
+static int by_bytes(const void *a, const void *b)
 {
-	struct stat st;
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int list_local(struct mr_name_list *l, const char *pattern,
+		      struct mr_err *err)
+{
 	glob_t g;
 	int e;
 
-	/* A name that exists means itself, whatever characters it has. */
-	if (!stat(pattern, &st)) {
-		char *one = (char *)(uintptr_t)pattern;
-
-		e = copy_all(&one, 1, paths, err);
-		if (!e)
-			*n = 1;
-		return e;
-	}
 	errno = 0;
-	e = glob(pattern, GLOB_NOSORT | GLOB_BRACE, NULL, &g);
+	e = glob(pattern, GLOB_NOSORT, NULL, &g);
 	if (e)
 		return no_match(pattern, e, err);
 	/* Not glob()'s own order, which the user's locale changes. */
 	qsort(g.gl_pathv, g.gl_pathc, sizeof(*g.gl_pathv), by_bytes);
-	e = copy_all(g.gl_pathv, g.gl_pathc, paths, err);
-	if (!e)
-		*n = g.gl_pathc;
+	for (size_t i = 0; !e && i < g.gl_pathc; i++)
+		e = mr_name_list_take(l, mr_strdup(g.gl_pathv[i], err), err);
 	globfree(&g);
 	return e;
+}
+
+static int list_remote(struct mr_name_list *l, const char *pattern,
+		       struct mr_err *err)
+{
+	size_t before = l->n;
+	int e = mr_remote_list(l, pattern, err);
+
+	if (!e && l->n == before)
+		return no_match(pattern, GLOB_NOMATCH, err);
+	if (!e)
+		qsort(l->item + before, l->n - before, sizeof(*l->item),
+		      by_bytes);
+	return e;
+}
+
+/* A name that exists means itself, whatever characters it has. */
+static int list_word(struct mr_name_list *l, const char *word,
+		     struct mr_err *err)
+{
+	struct stat st;
+
+	if (mr_input_is_url(word))
+		return list_remote(l, word, err);
+	if (!stat(word, &st))
+		return mr_name_list_take(l, mr_strdup(word, err), err);
+	return list_local(l, word, err);
+}
+
+int mr_input_list(const char *pattern, char ***paths, size_t *n,
+		  struct mr_err *err)
+{
+	struct mr_name_list words = { 0 }, found = { 0 };
+	struct stat st;
+	int e;
+
+	if (!mr_input_is_url(pattern) && !stat(pattern, &st))
+		e = mr_name_list_take(&words, mr_strdup(pattern, err), err);
+	else
+		e = mr_brace_expand(&words, pattern, err);
+	for (size_t i = 0; !e && i < words.n; i++)
+		e = list_word(&found, words.item[i], err);
+	mr_name_list_fini(&words);
+	if (e) {
+		mr_name_list_fini(&found);
+		return e;
+	}
+	*paths = found.item;
+	*n = found.n;
+	return 0;
 }

@@ -24,6 +24,7 @@ enum window_mode { DIRECT = 1, AHEAD = 2 };
 struct mr_fetch {
 	struct mr_loader *l;
 	int mode;
+	bool remote; /* files on servers: always read ahead */
 	pthread_t thread;
 	atomic_bool running;
 	bool failed;
@@ -69,8 +70,17 @@ static enum window_mode settle(struct mr_fetch *f, uint64_t number,
 	return (enum window_mode)(v & 3);
 }
 
+/* A worker that reads from a server by itself has one request in flight:
+ * there, all windows are the fetcher's. */
+static bool owns_all(const struct mr_fetch *f)
+{
+	return f->remote && !f->failed;
+}
+
 bool mr_fetch_ahead(struct mr_fetch *f, uint64_t position)
 {
+	if (owns_all(f))
+		return true;
 	return settle(f, position / MR_FETCH_WINDOW, DIRECT) == AHEAD;
 }
 
@@ -170,6 +180,8 @@ static void complete(void *data, struct mr_request *q)
 	/* A file that fills the buffer may go on; a short read of a known
 	 * length has a reason that the worker will find out. */
 	e->retry = !e->error && (to_end ? got == q->want : got < q->want);
+	if (e->error && q->at.input) /* an errno does not tell enough */
+		e->retry = true;
 	if (to_end && e->retry)
 		f->guess = q->want * 2;
 	else if (to_end && got + got / 8 > f->guess)
@@ -189,13 +201,13 @@ static bool next_position(struct mr_fetch *f, uint64_t *position,
 
 	for (;;) {
 		/* Overtaken: begin again ahead of the workers. */
-		if (!f->inside && f->at < claimed)
+		if (!f->inside && f->at < claimed && !owns_all(f))
 			f->at = mr_round_up(claimed, MR_FETCH_WINDOW);
 		if (f->at >= end)
 			return false;
 		if (!f->inside && f->at > claimed + AHEAD_MAX)
 			return false;
-		if (!f->inside &&
+		if (!f->inside && !owns_all(f) &&
 		    settle(f, f->at / MR_FETCH_WINDOW, AHEAD) != AHEAD) {
 			f->at += MR_FETCH_WINDOW;
 			continue;
@@ -225,8 +237,11 @@ static int make_room(struct mr_fetch *f, struct mr_request *q,
 {
 	size_t ahead = atomic_load(&f->advised);
 
-	q->advise = q->want > LARGE || q->want > f->budget.max / 4;
+	q->advise = q->want > f->budget.max / 4 ||
+		    (q->want > LARGE && !q->at.input);
 	q->buf = NULL;
+	if (q->at.input && (q->advise || !f->remote))
+		return MR_EUNSUPPORTED; /* left to the worker */
 	if (!q->advise)
 		return mr_pool_get(&f->pool, q->want, &q->buf, err);
 	if (ahead > 0 && ahead + q->want > BYTES_MAX)
@@ -362,7 +377,8 @@ static void start_thread(struct mr_fetch *f)
 {
 	struct mr_err err;
 
-	f->failed = mr_reader_init(&f->reader, complete, f, &err) != 0;
+	f->failed = mr_reader_init(&f->reader, complete, f, f->remote,
+				   &f->l->stop, &err) != 0;
 	f->since_ns = mr_clock_ns();
 	if (!f->failed &&
 	    mr_thread_start(&f->thread, "mr-fetch", fetch_main, f))
@@ -385,6 +401,20 @@ void mr_fetch_poke(struct mr_fetch *f)
 }
 
 /* ---- life ---- */
+
+/* By its first sample: a data set has all its files in one kind of place. */
+static bool is_remote(const struct mr_loader *l)
+{
+	const struct mr_plan *p = &l->plan;
+	struct mr_extent x = { 0 };
+	struct mr_err err;
+	char path[4096];
+
+	return p->samples &&
+	       !p->source->locate(p->source_self, 0, path, sizeof(path), &x,
+				  &err) &&
+	       x.input;
+}
 
 static int fetch_alloc(struct mr_fetch *f, struct mr_err *err)
 {
@@ -419,8 +449,11 @@ int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,
 		return MR_ENOMEM;
 	f->l = l;
 	f->mode = mode;
+	f->remote = is_remote(l);
 	f->guess = FIRST_GUESS;
-	f->at = atomic_load(&l->next) / MR_FETCH_WINDOW * MR_FETCH_WINDOW;
+	f->at = atomic_load(&l->next);
+	if (!f->remote)
+		f->at = f->at / MR_FETCH_WINDOW * MR_FETCH_WINDOW;
 	f->best_depth = FIRST_DEPTH;
 	atomic_init(&f->depth, FIRST_DEPTH);
 	mr_budget_init(&f->budget,
@@ -429,10 +462,10 @@ int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,
 		       false);
 	mr_pool_init(&f->pool, &f->budget, MR_READER_MAX);
 	e = fetch_alloc(f, err);
-	if (!e && mode == MR_FETCH_AHEAD) {
+	if (!e && (mode == MR_FETCH_AHEAD || f->remote)) {
 		start_thread(f);
-		atomic_store(&f->engaged, true);
-		if (f->failed)
+		atomic_store(&f->engaged, !f->failed);
+		if (f->failed && mode == MR_FETCH_AHEAD)
 			e = mr_err_set(err, MR_ESTATE,
 				       "cannot start the fetch threads: %s",
 				       strerror(errno));

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "core/mem.h"
+#include "io/input.h"
 
 enum { WAIT_NS = 10 * 1000 * 1000 };
 
@@ -146,7 +147,19 @@ static unsigned ring_wait(struct mr_reader *r)
 	return at_once;
 }
 
-/* ---- threads that block, where io_uring is not allowed ---- */
+/* ---- threads that block, where io_uring is not allowed or of no use ---- */
+
+/* What it was that failed, the worker finds out by itself. */
+static int read_remote(const struct mr_reader *r, const struct mr_request *q)
+{
+	struct mr_patience p = { .stop = r->stop };
+	struct mr_err err;
+
+	if (mr_input_read_patiently(q->at.input, q->buf->data, q->want,
+				    q->at.offset, &p, &err))
+		return -EIO;
+	return (int)q->want;
+}
 
 static int read_blocking(const struct mr_request *q)
 {
@@ -183,7 +196,9 @@ static void *io_main(void *arg)
 	uint64_t i;
 
 	while (mr_queue_get(&r->todo, &i)) {
-		r->request[i].result = read_blocking(&r->request[i]);
+		struct mr_request *q = &r->request[i];
+
+		q->result = q->at.input ? read_remote(r, q) : read_blocking(q);
 		mr_queue_put(&r->finished, i);
 	}
 	return NULL;
@@ -229,13 +244,13 @@ static void threads_wait(struct mr_reader *r)
 
 int mr_reader_init(struct mr_reader *r,
 		   void (*done)(void *data, struct mr_request *r), void *data,
-		   struct mr_err *err)
+		   bool remote, const atomic_bool *stop, struct mr_err *err)
 {
-	*r = (struct mr_reader){ .done = done, .data = data };
+	*r = (struct mr_reader){ .done = done, .data = data, .stop = stop };
 	r->request = mr_alloc(MR_READER_MAX, sizeof(*r->request), err);
 	if (!r->request)
 		return MR_ENOMEM;
-	r->has_ring = ring_open(r);
+	r->has_ring = !remote && ring_open(r);
 	return r->has_ring ? 0 : threads_open(r, err);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reader: many requests for bytes in flight together. By io_uring, with
- * open, read and close linked; where that is not allowed, by threads that
- * block. One thread at a time may call; done() is called by it, inside
- * mr_reader_wait().
+ * open, read and close linked; where that is not allowed, and for files on
+ * servers, by threads that block. One thread at a time may call; done() is
+ * called by it, inside mr_reader_wait().
  */
 #ifndef MR_PIPE_READER_H
 #define MR_PIPE_READER_H
@@ -37,12 +37,14 @@ struct mr_reader {
 	pthread_t thread[MR_READER_THREADS];
 	int threads;
 	struct mr_queue todo, finished;
+	const atomic_bool *stop; /* ends requests to servers when it is set */
 };
 
-/* On failure there is still something to fini. */
+/* remote: requests may be for files on servers, which only threads can
+ * read. On failure there is still something to fini. */
 int mr_reader_init(struct mr_reader *r,
 		   void (*done)(void *data, struct mr_request *r), void *data,
-		   struct mr_err *err);
+		   bool remote, const atomic_bool *stop, struct mr_err *err);
 /* Nothing may be in flight. Also for one that was only zeroed. */
 void mr_reader_fini(struct mr_reader *r);
 

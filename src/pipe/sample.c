@@ -10,6 +10,7 @@
 #include "core/guard.h"
 #include "core/mem.h"
 #include "core/rng.h"
+#include "io/input.h"
 #include "pipe/join.h"
 #include "pipe/lap.h"
 #include "pipe/sink.h"
@@ -109,13 +110,31 @@ static int copy_mapped(struct mr_worker *w, const struct mr_extent *x,
 	return 0;
 }
 
+/* again: all tries have failed ahead; this one is for its words. */
+static int read_remote(struct mr_worker *w, const struct mr_extent *x,
+		       const struct mr_sink *s, bool again, uint8_t **data,
+		       size_t *n)
+{
+	struct mr_patience patience = { &w->l->stop, again };
+
+	*n = x->length;
+	*data = mr_sink_reserve(w, s, *n, 0);
+	if (!*data)
+		return w->err.code;
+	return mr_input_read_patiently(x->input, *data, *n, x->offset,
+				       &patience, &w->err);
+}
+
 static int read_direct(struct mr_worker *w, const struct mr_extent *x,
-		       const struct mr_sink *s, uint8_t **data, size_t *n)
+		       const struct mr_sink *s, bool again, uint8_t **data,
+		       size_t *n)
 {
 	int fd = x->fd, e;
 
 	if (x->mapped)
 		return copy_mapped(w, x, s, data, n);
+	if (x->input)
+		return read_remote(w, x, s, again, data, n);
 	if (fd < 0)
 		fd = open(x->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
@@ -227,7 +246,7 @@ static int read_bytes(struct mr_worker *w, const struct mr_row *r,
 		      uint8_t **data, size_t *n, bool *sunk)
 {
 	const struct mr_plan *p = &w->l->plan;
-	struct mr_extent x;
+	struct mr_extent x = { 0 };
 	int e = p->source->locate(p->source_self, r->index, w->path,
 				  sizeof(w->path), &x, &w->err);
 
@@ -242,7 +261,7 @@ static int read_bytes(struct mr_worker *w, const struct mr_row *r,
 		*data = (uint8_t *)(uintptr_t)x.mapped;
 		*n = x.length;
 	} else {
-		e = read_direct(w, &x, s, data, n);
+		e = read_direct(w, &x, s, got && got->error, data, n);
 		*sunk = true;
 	}
 	w->bytes = *n;

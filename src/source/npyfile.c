@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "source/npyfile.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- the header: a Python dictionary with three known keys ---- */
 
@@ -240,31 +238,6 @@ static int find_type(const char *path, const char *descr, enum mr_dtype *out,
 
 /* ---- a file ---- */
 
-int mr_npy_read(const struct mr_npy *a, void *buf, size_t n, uint64_t at,
-		struct mr_err *err)
-{
-	char *p = buf;
-
-	while (n) {
-		ssize_t got = pread(a->fd, p, n, (off_t)at);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return mr_err_set(err, MR_EIO, "cannot read: %s",
-					  strerror(errno));
-		if (!got)
-			return mr_err_set(err, MR_EDATA,
-					  "truncated: the file ends at %llu, "
-					  "%zu bytes are missing",
-					  (unsigned long long)at, n);
-		p += got;
-		n -= (size_t)got;
-		at += (uint64_t)got;
-	}
-	return 0;
-}
-
 /* Where the header's text begins and its length, from the first 12 bytes. */
 static int read_prefix(const struct mr_npy *a, size_t *at, size_t *len,
 		       struct mr_err *err)
@@ -277,7 +250,7 @@ static int read_prefix(const struct mr_npy *a, size_t *at, size_t *len,
 				  "no NumPy file: %llu bytes are less than "
 				  "its header",
 				  (unsigned long long)a->bytes);
-	e = mr_npy_read(a, b, a->bytes < 12 ? 10 : 12, 0, err);
+	e = mr_input_read(a->input, b, a->bytes < 12 ? 10 : 12, 0, err);
 	if (e)
 		return e;
 	if (memcmp(b, "\x93NUMPY", 6))
@@ -315,7 +288,7 @@ static int read_header(struct mr_npy *a, struct header *h, struct mr_err *err)
 	text = mr_alloc(len + 1, 1, err);
 	if (!text)
 		return MR_ENOMEM;
-	e = mr_npy_read(a, text, len, at, err);
+	e = mr_input_read(a->input, text, len, at, err);
 	if (!e && strlen(text) != len)
 		e = mr_err_set(err, MR_EDATA,
 			       "damaged header: a zero byte in it");
@@ -371,26 +344,22 @@ static int read_array(struct mr_npy *a, struct mr_err *err)
 
 int mr_npy_open(struct mr_npy *a, struct mr_err *err)
 {
+	size_t n = strlen(a->path);
 	struct stat st;
 	int e;
 
-	a->fd = open(a->path, O_RDONLY | O_CLOEXEC);
-	if (a->fd < 0 && (errno == EMFILE || errno == ENFILE))
-		return mr_err_set(err, MR_EIO,
-				  "%s: cannot open: too many open files; raise "
-				  "the limit (ulimit -n), or use fewer, larger "
-				  "files",
-				  a->path);
-	if (a->fd < 0 || fstat(a->fd, &st))
-		return mr_err_sys(err, errno, a->path, "cannot open");
-	if (!S_ISREG(st.st_mode))
+	if (!mr_input_is_url(a->path) && !stat(a->path, &st) &&
+	    S_ISDIR(st.st_mode))
 		return mr_err_set(err, MR_EIO,
 				  "%s: not a file; give .npy files, such as "
 				  "%s/*.npy",
 				  a->path, a->path);
-	a->bytes = (uint64_t)st.st_size;
-	e = read_array(a, err);
+	e = mr_input_open(&a->input, a->path, err);
 	if (e)
+		return e;
+	a->bytes = mr_input_size(a->input);
+	e = read_array(a, err);
+	if (e && strncmp(err->text, a->path, n)) /* a read names it itself */
 		mr_err_prefix(err, "%s: ", a->path);
 	return e;
 }

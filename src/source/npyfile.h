@@ -3,29 +3,25 @@
 #ifndef MR_SOURCE_NPYFILE_H
 #define MR_SOURCE_NPYFILE_H
 
+#include "io/input.h"
 #include "source/source.h"
 
 struct mr_npy {
-	char *path; /* the caller's */
-	int fd;	    /* -1 before it is opened */
+	char *path;		/* the caller's */
+	struct mr_input *input; /* NULL before it is opened */
 	enum mr_dtype dtype;
 	int ndim;
 	int64_t shape[MR_MAX_DIMS];
 	uint64_t offset; /* of the data */
 	uint64_t first;	 /* sample in it, of all files */
 	uint64_t bytes;	 /* of the file */
-	void *map;	 /* of all of it, the caller's; or NULL */
 };
 
 /*
  * Open a->path. What is no NumPy file, truncated or of a type that we do
- * not take is an error that says what to do. a->fd is the caller's to close,
- * also on failure.
+ * not take is an error that says what to do. a->input is the caller's to
+ * close, also on failure.
  */
 int mr_npy_open(struct mr_npy *a, struct mr_err *err);
-
-/* n bytes of the file from `at`, all or an error without the file's name. */
-int mr_npy_read(const struct mr_npy *a, void *buf, size_t n, uint64_t at,
-		struct mr_err *err);
 
 #endif

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "io/input.h"
+
 /* ---- names ---- */
 
 int mr_names_add(struct mr_names *t, const char *s, size_t n,
@@ -206,8 +208,11 @@ char *mr_path_resolve(const char *cwd, const char *path, struct mr_err *err)
 {
 	bool join = cwd && *cwd && path[0] != '/';
 	size_t n = strlen(path), cap = n + 1 + (join ? strlen(cwd) + 1 : 0);
-	char *full = mr_alloc(cap, 1, err);
+	char *full;
 
+	if (mr_input_is_url(path))
+		return mr_strdup(path, err);
+	full = mr_alloc(cap, 1, err);
 	if (!full)
 		return NULL;
 	snprintf(full, cap, "%s%s%s", join ? cwd : "", join ? "/" : "", path);

@@ -55,7 +55,7 @@ void mr_text_sort_fini(struct mr_text_sort *s);
 /* ---- paths ---- */
 
 /* A copy of path, put after cwd when it is relative and cwd not NULL, and
- * without slashes at its end. The caller frees it. */
+ * without slashes at its end; a URL stays as it is. The caller frees it. */
 char *mr_path_resolve(const char *cwd, const char *path, struct mr_err *err);
 
 /* "a/b/c" into buf; an empty a or b is left out with its slash, and so is

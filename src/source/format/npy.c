@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* npy: NumPy arrays whose first axis counts the samples. */
-#include <errno.h>
 #include <stdio.h>
-#include <sys/mman.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include "core/guard.h"
@@ -41,10 +38,7 @@ static const struct mr_param params[] = {
 static void close_arrays(struct arrays *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
-		if (s->item[i].map)
-			munmap(s->item[i].map, s->item[i].bytes);
-		if (s->item[i].fd >= 0)
-			close(s->item[i].fd);
+		mr_input_close(s->item[i].input);
 		free(s->item[i].path);
 	}
 	free(s->item);
@@ -90,8 +84,7 @@ static int open_arrays(struct arrays *s, const char *cwd, const char *pattern,
 	s->item = mr_alloc(n, sizeof(*s->item), err);
 	for (size_t i = 0; i < n; i++) {
 		if (s->item)
-			s->item[s->n++] =
-				(struct mr_npy){ .path = paths[i], .fd = -1 };
+			s->item[s->n++] = (struct mr_npy){ .path = paths[i] };
 		else
 			free(paths[i]);
 	}
@@ -137,13 +130,11 @@ static int read_labels(const struct mr_npy *a, int64_t *out, struct mr_err *err)
 
 	for (uint64_t i = 0; i < n; i += step) {
 		size_t k = n - i < step ? (size_t)(n - i) : step;
-		int e = mr_npy_read(a, buf, k * size, a->offset + i * size,
-				    err);
+		int e = mr_input_read(a->input, buf, k * size,
+				      a->offset + i * size, err);
 
-		if (e) {
-			mr_err_prefix(err, "%s: ", a->path);
+		if (e)
 			return e;
-		}
 		for (size_t j = 0; j < k; j++)
 			out[a->first + i + j] =
 				integer_at(buf + j * size, a->dtype);
@@ -201,13 +192,15 @@ static int open_labels(struct npy *s, const char *cwd, struct mr_err *err)
 static int map_arrays(struct arrays *s, struct mr_err *err)
 {
 	for (size_t i = 0; i < s->n; i++) {
-		struct mr_npy *a = &s->item[i];
-		void *p = mmap(NULL, a->bytes, PROT_READ, MAP_SHARED, a->fd, 0);
+		const struct mr_npy *a = &s->item[i];
 
-		if (p == MAP_FAILED)
-			return mr_err_sys(err, errno, a->path,
-					  "cannot map; say map=no");
-		a->map = p;
+		if (!mr_input_map(a->input))
+			return mr_err_set(err, MR_EIO,
+					  "%s: cannot map%s; say map=no",
+					  a->path,
+					  mr_input_fd(a->input) < 0 ?
+						  " a file on a server" :
+						  "");
 	}
 	return mr_guard_take(err);
 }
@@ -290,13 +283,7 @@ static int locate(const void *self, uint64_t index, char *buf, size_t cap,
 	(void)buf;
 	(void)cap;
 	(void)err;
-	*e = (struct mr_extent){
-		.path = a->path,
-		.fd = a->fd,
-		.offset = at,
-		.length = s->sample_bytes,
-		.mapped = a->map ? (char *)a->map + at : NULL,
-	};
+	mr_input_extent(a->input, at, s->sample_bytes, e);
 	return 0;
 }
 
