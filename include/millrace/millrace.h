@@ -125,6 +125,11 @@ struct mr_options {
 	int64_t rank, ranks; /* which share of each epoch: 0 of 1 */
 	int fetch;	     /* enum mr_fetch_mode: who reads the storage */
 	const char *plugins; /* shared objects to load, comma-separated */
+	const char
+		*storage; /* profile that reads are shaped by: docs/storage.md;
+			   * "": none */
+	bool cold;	  /* evict the samples' files from the page cache
+			   * while opening */
 };
 
 void mr_options_init(struct mr_options *opt);

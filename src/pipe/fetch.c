@@ -40,7 +40,7 @@ struct mr_fetch {
 	struct mr_order_cache order;
 	uint64_t at;	       /* next position to think of */
 	bool inside;	       /* its window is ours */
-	size_t guess;	       /* bytes to ask for when the length is unknown */
+	atomic_size_t guess;   /* bytes to ask for when the length is unknown */
 	atomic_size_t advised; /* bytes of large samples on their way */
 	atomic_uint depth;
 
@@ -72,6 +72,29 @@ static enum window_mode settle(struct mr_fetch *f, uint64_t number,
 bool mr_fetch_ahead(struct mr_fetch *f, uint64_t position)
 {
 	return settle(f, position / MR_FETCH_WINDOW, DIRECT) == AHEAD;
+}
+
+/* ---- files of unknown length ---- */
+
+/*
+ * A file had n bytes. Small guesses cover the largest file, since memory for
+ * them is cheap; beyond LARGE about one file in 40 may be longer, so that a
+ * few huge ones do not make all others dear.
+ */
+static void learn_length(struct mr_fetch *f, size_t n)
+{
+	size_t guess = atomic_load(&f->guess), now = guess;
+
+	if (n + n / 8 > guess && n <= LARGE)
+		now = n + n / 4;
+	else if (n > guess)
+		now = n + n / 8 < guess * 3 / 2 ? n + n / 8 : guess * 3 / 2;
+	else if (guess > LARGE)
+		now = guess - guess / 100;
+	if (now < guess && now < n + n / 8)
+		now = n + n / 8;
+	if (now != guess)
+		atomic_store(&f->guess, now);
 }
 
 /* ---- the workers' side ---- */
@@ -112,8 +135,10 @@ struct mr_fetched *mr_fetch_get(struct mr_fetch *f, uint64_t position,
 	return s == READY ? e : NULL;
 }
 
-void mr_fetch_done(struct mr_fetch *f, struct mr_fetched *got)
+void mr_fetch_done(struct mr_fetch *f, struct mr_fetched *got, size_t bytes)
 {
+	if (got->retry && got->to_end)
+		learn_length(f, bytes);
 	mr_buf_unref(got->buf);
 	got->buf = NULL;
 	atomic_fetch_sub(&f->advised, got->advised);
@@ -170,10 +195,10 @@ static void complete(void *data, struct mr_request *q)
 	/* A file that fills the buffer may go on; a short read of a known
 	 * length has a reason that the worker will find out. */
 	e->retry = !e->error && (to_end ? got == q->want : got < q->want);
-	if (to_end && e->retry)
-		f->guess = q->want * 2;
-	else if (to_end && got + got / 8 > f->guess)
-		f->guess = got + got / 4;
+	if (to_end && !e->retry)
+		learn_length(f, got);
+	else if (to_end && q->want * 2 > atomic_load(&f->guess))
+		atomic_store(&f->guess, q->want * 2); /* at least */
 	publish(e);
 }
 
@@ -225,7 +250,9 @@ static int make_room(struct mr_fetch *f, struct mr_request *q,
 {
 	size_t ahead = atomic_load(&f->advised);
 
-	q->advise = q->want > LARGE || q->want > f->budget.max / 4;
+	/* A shaper must know how much was read. */
+	q->advise = (q->want > LARGE && !f->l->shape) ||
+		    q->want > f->budget.max / 4;
 	q->buf = NULL;
 	if (!q->advise)
 		return mr_pool_get(&f->pool, q->want, &q->buf, err);
@@ -248,7 +275,8 @@ static int prepare(struct mr_fetch *f, struct mr_request *q, uint64_t index)
 		return e == MR_ELIMIT ? MR_EIO : e;
 	if (q->at.fd < 0 && q->at.path != q->path)
 		snprintf(q->path, sizeof(q->path), "%s", q->at.path);
-	q->want = q->at.length == MR_TO_END ? f->guess : q->at.length;
+	q->entry->to_end = q->at.length == MR_TO_END;
+	q->want = q->entry->to_end ? atomic_load(&f->guess) : q->at.length;
 	return make_room(f, q, &err);
 }
 
@@ -267,7 +295,9 @@ static bool start_one(struct mr_fetch *f)
 	if (e == MR_ELIMIT)
 		return false;
 	taken(f);
-	if (e) { /* whatever it is, the worker will meet it, and report it */
+	/* Whatever is wrong, the worker will meet it, and report it; and
+	 * under a shaper what has no room is his to wait for. */
+	if (e || (q->advise && f->l->shape)) {
 		leave_to_worker(q->entry);
 		return true;
 	}
@@ -349,9 +379,11 @@ static void *fetch_main(void *arg)
 		else
 			f->warm += mr_reader_wait(&f->reader);
 		adapt(f);
-		if (f->mode == MR_FETCH_AUTO && storage_is_warm(f))
+		if (f->mode == MR_FETCH_AUTO && !f->l->shape &&
+		    storage_is_warm(f))
 			atomic_store(&f->engaged, false);
 	}
+	mr_reader_hurry(&f->reader);
 	while (f->reader.in_flight)
 		mr_reader_wait(&f->reader);
 	return NULL;
@@ -363,6 +395,7 @@ static void start_thread(struct mr_fetch *f)
 	struct mr_err err;
 
 	f->failed = mr_reader_init(&f->reader, complete, f, &err) != 0;
+	f->reader.shape = f->l->shape;
 	f->since_ns = mr_clock_ns();
 	if (!f->failed &&
 	    mr_thread_start(&f->thread, "mr-fetch", fetch_main, f))
@@ -419,7 +452,7 @@ int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,
 		return MR_ENOMEM;
 	f->l = l;
 	f->mode = mode;
-	f->guess = FIRST_GUESS;
+	atomic_init(&f->guess, FIRST_GUESS);
 	f->at = atomic_load(&l->next) / MR_FETCH_WINDOW * MR_FETCH_WINDOW;
 	f->best_depth = FIRST_DEPTH;
 	atomic_init(&f->depth, FIRST_DEPTH);

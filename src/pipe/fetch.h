@@ -26,6 +26,7 @@ struct mr_fetched {
 	struct mr_buf *buf; /* holds the bytes */
 	size_t length;
 	size_t advised; /* bytes that the kernel was asked to read */
+	bool to_end;	/* its length was not known */
 };
 
 /* mode: enum mr_fetch_mode. Its thread starts when it is first needed. */
@@ -40,11 +41,12 @@ bool mr_fetch_ahead(struct mr_fetch *f, uint64_t position);
 /*
  * Worker: the bytes of a position read ahead; waits for them, adding the
  * ticks to *waited and the number of waits to *sleeps. NULL when the loader
- * stops. Give it back when the sample is through.
+ * stops. Give it back when the sample is through, with the bytes that it
+ * turned out to have.
  */
 struct mr_fetched *mr_fetch_get(struct mr_fetch *f, uint64_t position,
 				uint64_t *waited, long *sleeps);
-void mr_fetch_done(struct mr_fetch *f, struct mr_fetched *got);
+void mr_fetch_done(struct mr_fetch *f, struct mr_fetched *got, size_t bytes);
 
 /* Worker: reads have been slow; start reading ahead (mode auto only). */
 void mr_fetch_poke(struct mr_fetch *f);

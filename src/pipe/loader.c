@@ -73,6 +73,29 @@ static uint64_t last_batch(const struct mr_loader *l)
 
 /* ---- opening ---- */
 
+/* A storage to be imitated, if one is asked for. */
+static int make_shape(struct mr_loader *l, struct mr_err *err)
+{
+	const char *text = l->opt.storage ? l->opt.storage : "";
+	struct mr_profile p;
+	int e;
+
+	l->storage = mr_strdup(text, err);
+	l->opt.storage = l->storage;
+	if (!l->storage)
+		return MR_ENOMEM;
+	if (!*text)
+		return 0;
+	e = mr_profile_parse(&p, text, err);
+	if (e)
+		return e;
+	l->shape = mr_alloc(1, sizeof(*l->shape), err);
+	if (!l->shape)
+		return MR_ENOMEM;
+	mr_shape_init(l->shape, &p, l->open_ns);
+	return 0;
+}
+
 static int check_options(struct mr_loader *l, const struct mr_options *opt,
 			 struct mr_err *err)
 {
@@ -236,6 +259,8 @@ int mr_loader_open_with(struct mr_loader **out, const char *pipeline,
 	pthread_mutex_init(&l->lock, NULL);
 	mr_clock_init(&l->clock);
 	e = check_options(l, opt, err);
+	if (!e)
+		e = make_shape(l, err);
 	if (!e) {
 		mr_budget_init(&l->budget, l->opt.memory, true);
 		mr_pool_init(&l->pool, &l->budget, 4096);
@@ -464,6 +489,12 @@ void mr_loader_close(struct mr_loader *l)
 		free(l->bad[i]);
 	free(l->bad);
 	free(l->slot);
+	if (l->shape)
+		mr_shape_fini(l->shape);
+	free(l->shape);
+	l->shape = NULL;
+	free(l->storage);
+	l->storage = NULL;
 	mr_unmap(l->stats, (size_t)l->threads * sizeof(*l->stats));
 	l->slot = NULL;
 	l->stats = NULL;

@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 
 #include "core/clock.h"
+#include "io/shape.h"
 #include "pipe/batch.h"
 #include "pipe/order.h"
 #include "pipe/plan.h"
@@ -86,6 +87,8 @@ struct mr_loader {
 	struct mr_thread_stats *stats;
 	struct mr_clock clock;
 	struct mr_fetch *fetch; /* NULL when the source cannot be located */
+	struct mr_shape *shape; /* NULL: the storage as it is */
+	char *storage;		/* its profile's text */
 
 	/* batches outside the ring */
 	pthread_mutex_t lock;

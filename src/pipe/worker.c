@@ -175,7 +175,7 @@ static bool do_run(struct mr_worker *w, uint64_t s, uint32_t first,
 		}
 		mr_sample_row(w, &r, got);
 		if (got)
-			mr_fetch_done(l->fetch, got);
+			mr_fetch_done(l->fetch, got, w->bytes);
 		if (atomic_load_explicit(&l->stop, memory_order_relaxed))
 			return false;
 	}
