@@ -2,6 +2,7 @@
 #include "pipe/fetch.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "core/futex.h"
 #include "core/mem.h"
@@ -11,10 +12,13 @@ enum {
 	AHEAD_MAX = 2048,      /* positions that the fetcher looks ahead */
 	BYTES_MAX = 256 << 20, /* and bytes: more does not help */
 	FIRST_DEPTH = 16,
+	ROUND_NS = 5 * 1000 * 1000, /* a rate is measured over, at least */
+	PATIENCE = 4, /* rounds until a greater depth is tried again */
+	PATIENCE_MAX = 64,
 	WARM_ENOUGH = 64, /* requests that tell whether storage is warm */
 	IDLE_NS = 10 * 1000 * 1000,
-	FIRST_GUESS = 128 << 10, /* bytes of a file not seen yet */
-	LARGE = 512 << 10,	 /* samples that are not worth a second copy */
+	LEAST_GUESS = 16 << 10, /* bytes of a file not seen yet */
+	LARGE = 512 << 10,	/* samples that are not worth a second copy */
 };
 
 /* WANTED: empty, AWAITED: pending, and a worker sleeps on it. */
@@ -31,6 +35,7 @@ struct mr_fetch {
 
 	_Atomic uint64_t *window; /* (number + 1) * 4 + mode, by number % */
 	uint64_t windows;
+	uint64_t behind; /* positions before the last claim still in work */
 	struct mr_fetched *entry; /* by position % entries */
 	uint64_t entries;
 	int free[MR_READER_MAX], frees; /* requests, by number */
@@ -46,12 +51,17 @@ struct mr_fetch {
 
 	atomic_uint wake; /* changes when the fetcher should look again */
 	atomic_bool asleep, engaged;
-	mr_counter starved; /* times that a worker waited */
+	atomic_bool slow;	   /* the storage does not answer at once */
+	_Atomic uint64_t promised; /* positions below may be the fetcher's */
+	mr_counter starved;	   /* times that a worker waited */
 
 	/* adapting the depth */
 	uint64_t since_ns, completions, seen_starved;
-	double best_rate;
-	unsigned best_depth, hold;
+	uint64_t settling;   /* completions until a new depth shows */
+	bool slack;	     /* fewer were in flight than might have been */
+	double base_rate;    /* samples per ns at base_depth */
+	unsigned base_depth; /* the best so far; depth may be one step up */
+	unsigned hold, patience;
 	uint64_t warm, submitted; /* completed at once, of those submitted */
 };
 
@@ -71,10 +81,32 @@ static enum window_mode settle(struct mr_fetch *f, uint64_t number,
 
 bool mr_fetch_ahead(struct mr_fetch *f, uint64_t position)
 {
-	return settle(f, position / MR_FETCH_WINDOW, DIRECT) == AHEAD;
+	uint64_t number = position / MR_FETCH_WINDOW, last;
+
+	if (!atomic_load_explicit(&f->slow, memory_order_relaxed))
+		return settle(f, number, DIRECT) == AHEAD;
+	if (settle(f, number, AHEAD) == DIRECT)
+		return false;
+	/* The fetcher must come to it even if it stops before. */
+	last = atomic_load(&f->promised);
+	while (position >= last &&
+	       !atomic_compare_exchange_weak(&f->promised, &last, position + 1))
+		;
+	return true;
 }
 
 /* ---- files of unknown length ---- */
+
+/* The first file stands for those not seen yet. */
+static void first_guess(struct mr_fetch *f, const char *path)
+{
+	struct stat st;
+	size_t n = LEAST_GUESS;
+
+	if (!stat(path, &st) && (size_t)st.st_size > n)
+		n = (size_t)st.st_size + (size_t)st.st_size / 4;
+	atomic_store(&f->guess, n);
+}
 
 /*
  * A file had n bytes. Small guesses cover the largest file, since memory for
@@ -213,16 +245,17 @@ static bool next_position(struct mr_fetch *f, uint64_t *position,
 	uint64_t end = l->end == UINT64_MAX ? UINT64_MAX : l->end * l->rows;
 
 	for (;;) {
-		/* Overtaken: begin again ahead of the workers. */
-		if (!f->inside && f->at < claimed)
-			f->at = mr_round_up(claimed, MR_FETCH_WINDOW);
+		/* Left behind: windows before those in work are settled. */
+		if (!f->inside && f->at + f->behind < claimed)
+			f->at = (claimed - f->behind) / MR_FETCH_WINDOW *
+				MR_FETCH_WINDOW;
 		if (f->at >= end)
 			return false;
 		if (!f->inside && f->at > claimed + AHEAD_MAX)
 			return false;
 		if (!f->inside &&
 		    settle(f, f->at / MR_FETCH_WINDOW, AHEAD) != AHEAD) {
-			f->at += MR_FETCH_WINDOW;
+			f->at = mr_round_up(f->at + 1, MR_FETCH_WINDOW);
 			continue;
 		}
 		f->inside = true;
@@ -276,6 +309,8 @@ static int prepare(struct mr_fetch *f, struct mr_request *q, uint64_t index)
 	if (q->at.fd < 0 && q->at.path != q->path)
 		snprintf(q->path, sizeof(q->path), "%s", q->at.path);
 	q->entry->to_end = q->at.length == MR_TO_END;
+	if (q->entry->to_end && !atomic_load(&f->guess))
+		first_guess(f, q->path);
 	q->want = q->entry->to_end ? atomic_load(&f->guess) : q->at.length;
 	return make_room(f, q, &err);
 }
@@ -308,50 +343,74 @@ static bool start_one(struct mr_fetch *f)
 	return true;
 }
 
-/*
- * More in flight as long as that gives more samples per second and the
- * workers want them; else back to the depth that was best. Tried again now
- * and then, since storage changes.
- */
+/* A new round of measuring, at this depth. What is in flight was asked for
+ * at the old one, and is not counted. */
+static void begin_round(struct mr_fetch *f, unsigned depth)
+{
+	f->settling = depth == atomic_load(&f->depth) ? 0 : f->reader.in_flight;
+	atomic_store(&f->depth, depth);
+	f->seen_starved = mr_counted(&f->starved);
+	f->since_ns = mr_clock_ns();
+	f->completions = 0;
+	f->slack = false;
+}
+
+/* The depth to go on with, given the samples per ns at the present one: more
+ * as long as that gives more; else back, for longer each time. */
+static unsigned next_depth(struct mr_fetch *f, unsigned depth, double rate)
+{
+	unsigned most = mr_reader_most(&f->reader);
+
+	if (f->hold > 0) {
+		f->hold--;
+		return depth;
+	}
+	if (depth > f->base_depth && rate < f->base_rate * 1.05) {
+		f->hold = f->patience;
+		f->patience *= f->patience < PATIENCE_MAX ? 2 : 1;
+		return f->base_depth;
+	}
+	if (depth > f->base_depth)
+		f->patience = PATIENCE;
+	f->base_rate = rate;
+	f->base_depth = depth;
+	return depth * 2 < most ? depth * 2 : most;
+}
+
+/* As many in flight as the storage rewards, if the workers want more. */
 static void adapt(struct mr_fetch *f)
 {
 	unsigned depth = atomic_load(&f->depth);
-	unsigned most = mr_reader_most(&f->reader);
-	uint64_t now = mr_clock_ns(), starved = mr_counted(&f->starved);
-	double rate;
+	uint64_t ns = mr_clock_ns() - f->since_ns;
 
-	if (f->completions < 2 * depth || now - f->since_ns < 20000000)
-		return;
-	rate = (double)f->completions / (double)(now - f->since_ns);
-	if (starved > f->seen_starved) {
-		if (f->hold > 0) {
-			f->hold--;
-		} else if (rate > f->best_rate * 1.05) {
-			f->best_rate = rate;
-			f->best_depth = depth;
-			depth = depth * 2 < most ? depth * 2 : most;
-		} else {
-			depth = f->best_depth;
-			f->best_rate *= 0.9;
-			f->hold = 16;
-		}
+	/* Something else than the depth was the limit: no positions, no
+	 * memory. It says nothing about the storage. */
+	if (f->slack) {
+		begin_round(f, depth);
+	} else if (f->settling) {
+		if (f->completions >= f->settling)
+			begin_round(f, depth);
+	} else if (f->completions >= depth && ns >= ROUND_NS) {
+		if (mr_counted(&f->starved) > f->seen_starved)
+			depth = next_depth(f, depth,
+					   (double)f->completions / (double)ns);
+		begin_round(f, depth);
 	}
-	atomic_store(&f->depth, depth);
-	f->seen_starved = starved;
-	f->since_ns = now;
-	f->completions = 0;
 }
 
-/* All of the last requests were answered from the page cache. */
-static bool storage_is_warm(struct mr_fetch *f)
+/* Were all of the last requests answered from the page cache? Then workers
+ * read as well; or alone, if that is left to us. */
+static void judge_storage(struct mr_fetch *f)
 {
 	bool warm;
 
 	if (f->submitted < WARM_ENOUGH)
-		return false;
-	warm = f->warm * 20 > f->submitted * 19;
+		return;
+	warm = !f->l->shape && f->warm * 20 > f->submitted * 19;
 	f->submitted = f->warm = 0;
-	return warm;
+	if (warm && f->mode == MR_FETCH_AUTO)
+		atomic_store(&f->engaged, false);
+	atomic_store(&f->slow, !warm && atomic_load(&f->engaged));
 }
 
 static void rest(struct mr_fetch *f, unsigned seen)
@@ -369,19 +428,19 @@ static void *fetch_main(void *arg)
 		unsigned seen = atomic_load(&f->wake);
 		/* A window that was begun is finished in any case: workers
 		 * rely on it. */
-		bool go = f->inside || atomic_load(&f->engaged);
+		bool go = f->inside || atomic_load(&f->engaged) ||
+			  f->at < atomic_load(&f->promised);
 
 		while (go && f->reader.in_flight < atomic_load(&f->depth) &&
 		       start_one(f))
 			;
+		f->slack |= f->reader.in_flight < atomic_load(&f->depth);
 		if (f->reader.in_flight == 0)
 			rest(f, seen);
 		else
 			f->warm += mr_reader_wait(&f->reader);
 		adapt(f);
-		if (f->mode == MR_FETCH_AUTO && !f->l->shape &&
-		    storage_is_warm(f))
-			atomic_store(&f->engaged, false);
+		judge_storage(f);
 	}
 	mr_reader_hurry(&f->reader);
 	while (f->reader.in_flight)
@@ -403,8 +462,10 @@ static void start_thread(struct mr_fetch *f)
 	f->running = !f->failed;
 }
 
-void mr_fetch_poke(struct mr_fetch *f)
+void mr_fetch_poke(struct mr_fetch *f, size_t length)
 {
+	size_t none = 0;
+
 	if (f->mode != MR_FETCH_AUTO || atomic_load(&f->engaged))
 		return;
 	pthread_mutex_lock(&f->l->lock);
@@ -412,7 +473,9 @@ void mr_fetch_poke(struct mr_fetch *f)
 		start_thread(f);
 	pthread_mutex_unlock(&f->l->lock);
 	if (!f->failed) {
+		atomic_compare_exchange_strong(&f->guess, &none, length);
 		atomic_store(&f->engaged, true);
+		atomic_store(&f->slow, true);
 		wake_fetcher(f);
 	}
 }
@@ -428,6 +491,7 @@ static int fetch_alloc(struct mr_fetch *f, struct mr_err *err)
 
 	/* Workers are never further apart than the ring is long: each has an
 	 * entry of its own. */
+	f->behind = span - 2 * AHEAD_MAX;
 	f->entries = 1024;
 	while (f->entries < l->ring * l->rows)
 		f->entries *= 2;
@@ -452,9 +516,9 @@ int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,
 		return MR_ENOMEM;
 	f->l = l;
 	f->mode = mode;
-	atomic_init(&f->guess, FIRST_GUESS);
-	f->at = atomic_load(&l->next) / MR_FETCH_WINDOW * MR_FETCH_WINDOW;
-	f->best_depth = FIRST_DEPTH;
+	f->at = atomic_load(&l->next);
+	f->base_depth = FIRST_DEPTH;
+	f->patience = PATIENCE;
 	atomic_init(&f->depth, FIRST_DEPTH);
 	mr_budget_init(&f->budget,
 		       l->budget.max / 4 < BYTES_MAX ? l->budget.max / 4 :
@@ -463,8 +527,11 @@ int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,
 	mr_pool_init(&f->pool, &f->budget, MR_READER_MAX);
 	e = fetch_alloc(f, err);
 	if (!e && mode == MR_FETCH_AHEAD) {
+		/* Before a worker comes and takes it. */
+		f->inside = settle(f, f->at / MR_FETCH_WINDOW, AHEAD) == AHEAD;
 		start_thread(f);
 		atomic_store(&f->engaged, true);
+		atomic_store(&f->slow, true);
 		if (f->failed)
 			e = mr_err_set(err, MR_ESTATE,
 				       "cannot start the fetch threads: %s",

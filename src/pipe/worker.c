@@ -57,7 +57,7 @@ static double own_time(struct mr_worker *w, double ns, uint64_t samples)
 		(uint8_t)(w->slow << 1 | (blocked > SLOW_NS * (double)samples &&
 					  blocked > ns / 4));
 	if (w->l->fetch && __builtin_popcount(w->slow) >= SLOW_CLAIMS)
-		mr_fetch_poke(w->l->fetch);
+		mr_fetch_poke(w->l->fetch, w->guess);
 	return cpu + blocked < ns ? cpu + blocked : ns;
 }
 
