@@ -52,11 +52,11 @@ static int wrong_name(const char *word, const char *text, const char *near,
 		      struct mr_err *err)
 {
 	return mr_err_set(err, MR_EINVAL,
-			  "storage=%s: unknown '%s'%s%s%s; want hdd, ssd, "
-			  "nvme, ceph-hdd or s3, or limits such as "
-			  "bw=200M,latency=5ms,iops=150,stream=100M, or the "
-			  "first and then some of the others",
-			  text, word, near ? "; did you mean '" : "",
+			  "storage=%s: unknown '%s'%s%s%s want hdd, ssd, nvme, "
+			  "ceph-hdd or s3, or limits such as "
+			  "bw=200M,latency=5ms,iops=150,stream=100M, or both: "
+			  "s3,latency=80ms",
+			  text, word, near ? "; did you mean '" : ";",
 			  near ? near : "", near ? "'?" : "");
 }
 

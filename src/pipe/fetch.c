@@ -442,7 +442,6 @@ static void *fetch_main(void *arg)
 		adapt(f);
 		judge_storage(f);
 	}
-	mr_reader_hurry(&f->reader);
 	while (f->reader.in_flight)
 		mr_reader_wait(&f->reader);
 	return NULL;
@@ -550,6 +549,7 @@ void mr_fetch_free(struct mr_fetch *f)
 	if (!f)
 		return;
 	if (f->running) {
+		mr_reader_hurry(&f->reader);
 		wake_fetcher(f);
 		pthread_join(f->thread, NULL);
 	}

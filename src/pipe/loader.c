@@ -277,6 +277,8 @@ int mr_loader_open_with(struct mr_loader **out, const char *pipeline,
 		e = identify(l, err);
 	if (!e)
 		e = alloc_ring(l, err);
+	if (!e && l->opt.cold)
+		e = mr_loader_evict(l, NULL, NULL, err);
 	if (e) {
 		mr_loader_close(l);
 		return e;
@@ -783,6 +785,27 @@ bool mr_loader_bad(const struct mr_loader *l, size_t i, struct mr_bad *bad)
 	return true;
 }
 
+static void storage_stats(struct mr_loader *l, struct mr_stats *st)
+{
+	const struct mr_profile *p = l->shape ? &l->shape->p : NULL;
+	uint64_t bytes;
+
+	st->storage.profile = l->storage;
+	st->cold.files = l->cold.files;
+	st->cold.bytes = l->cold.bytes;
+	st->cold.stayed = l->cold.stayed;
+	st->cold.unknown = l->cold.unknown;
+	if (!p)
+		return;
+	mr_shape_count(l->shape, &st->storage.requests, &bytes);
+	st->storage.bw = (double)p->bw;
+	st->storage.stream = (double)p->stream;
+	st->storage.latency = p->latency;
+	st->storage.iops = p->iops;
+	st->storage.mb_per_s =
+		mr_profile_allows(p, st->storage.requests, bytes) / 1e6;
+}
+
 void mr_loader_stats(struct mr_loader *l, struct mr_stats *st)
 {
 	uint64_t now = mr_clock_ns(), start = mr_counted(&l->start_ns);
@@ -816,6 +839,7 @@ void mr_loader_stats(struct mr_loader *l, struct mr_stats *st)
 	pthread_mutex_unlock(&l->lock);
 	if (first)
 		st->first_batch_ms = (double)(first - l->open_ns) / 1e6;
+	storage_stats(l, st);
 	mr_stats_fill(st, &in);
 }
 

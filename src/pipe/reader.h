@@ -59,7 +59,8 @@ void mr_reader_submit(struct mr_reader *r, struct mr_request *q);
 /* Waits until some are done, or a little while. Returns how many were done
  * at once, which is what the page cache can do. */
 unsigned mr_reader_wait(struct mr_reader *r);
-/* What is in flight is no longer needed: nothing is held back from now on. */
+/* What is in flight is no longer needed: nothing is held back from now on.
+ * Any thread may call. */
 void mr_reader_hurry(struct mr_reader *r);
 
 #endif
