@@ -70,6 +70,31 @@ static void print_bad(const struct mr_loader *l, uint64_t n)
 		       (unsigned long long)n - BAD_SHOWN);
 }
 
+/* What the storage was like, when that was not left to chance. */
+static void print_storage(const struct mr_stats *st)
+{
+	char files[32], size[32];
+
+	if (st->cold.files)
+		printf("evicted %s files, %s; %.0f %% stayed\n",
+		       mr_str_count(files, st->cold.files),
+		       mr_str_size(size, (double)st->cold.bytes),
+		       st->cold.bytes ? 100 * (double)st->cold.stayed /
+						(double)st->cold.bytes :
+					0);
+	if (!*st->storage.profile)
+		return;
+	printf("storage as %s", st->storage.profile);
+	if (!st->storage.requests)
+		printf(", which nothing was read from: the source makes its "
+		       "samples, or reads them by itself");
+	if (st->storage.mb_per_s > 0)
+		printf(", which allows %.1f MB/s for such requests: %.0f %% "
+		       "of it used",
+		       st->storage.mb_per_s, 100 * st->storage.used);
+	printf("\n");
+}
+
 static void print_text(const struct mr_loader *l, const struct mr_stats *st,
 		       const uint64_t *digest, bool stopped)
 {
@@ -85,6 +110,7 @@ static void print_text(const struct mr_loader *l, const struct mr_stats *st,
 	if (st->fetch_depth)
 		printf(" (%d in flight)", st->fetch_depth);
 	printf("\n");
+	print_storage(st);
 	print_steps(st);
 	print_budget(st);
 	print_bad(l, st->bad_samples);

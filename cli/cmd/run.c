@@ -177,11 +177,57 @@ static int quarantine(const struct job *j, struct mr_err *err)
 	return e;
 }
 
+static void tell_evicted(void *data, uint64_t done, uint64_t files)
+{
+	struct cli_progress *p = data;
+
+	p->total = (double)files;
+	cli_progress_show(p, (double)done);
+}
+
+/* --cold, with a line of progress; not by the loader's own option, which has
+ * none. */
+static int make_cold(struct job *j, struct mr_err *err)
+{
+	struct mr_stats st;
+	char size[32];
+	int e;
+
+	cli_progress_start(&j->progress, "evict", 0);
+	e = mr_loader_evict(j->l, tell_evicted, &j->progress, err);
+	cli_progress_end(&j->progress);
+	if (e)
+		return e;
+	mr_loader_stats(j->l, &st);
+	if (!st.cold.files)
+		fprintf(stderr, "millrace: --cold: no file was evicted: the "
+				"source does not say where its samples lie\n");
+	else if (st.cold.unknown)
+		fprintf(stderr,
+			"millrace: --cold: %llu files belong to others, so "
+			"that the system does not say what stayed in memory; "
+			"run as their owner\n",
+			(unsigned long long)st.cold.unknown);
+	if (st.cold.stayed * 20 > st.cold.bytes)
+		fprintf(stderr,
+			"millrace: --cold: %s (%.0f %%) stayed in the page "
+			"cache: another process uses the files, or they are "
+			"in memory only (tmpfs)\n",
+			mr_str_size(size, (double)st.cold.stayed),
+			100 * (double)st.cold.stayed / (double)st.cold.bytes);
+	return 0;
+}
+
 static int open_and_consume(struct job *j, const char *pipeline,
 			    struct mr_err *err)
 {
-	int e = mr_loader_open_with(&j->l, pipeline, &j->o->loader, err), w;
+	bool cold = j->o->loader.cold;
+	int e, w;
 
+	j->o->loader.cold = false;
+	e = mr_loader_open_with(&j->l, pipeline, &j->o->loader, err);
+	if (!e && cold)
+		e = make_cold(j, err);
 	if (!e)
 		e = resume(j, err);
 	if (e)

@@ -125,6 +125,11 @@ struct mr_options {
 	int64_t rank, ranks; /* which share of each epoch: 0 of 1 */
 	int fetch;	     /* enum mr_fetch_mode: who reads the storage */
 	const char *plugins; /* shared objects to load, comma-separated */
+	const char
+		*storage; /* profile that reads are shaped by: docs/storage.md;
+			   * "": none */
+	bool cold;	  /* evict the samples' files from the page cache
+			   * while opening */
 };
 
 void mr_options_init(struct mr_options *opt);
@@ -157,6 +162,15 @@ int mr_loader_next(struct mr_loader *l, struct mr_batch **b,
 		   struct mr_err *err);
 int mr_loader_wait(struct mr_loader *l, struct mr_batch **b, int timeout_ms,
 		   struct mr_err *err);
+
+/*
+ * Evict the files that the samples lie in from the page cache; writes out
+ * what is not on the disk yet. tell() is called now and then, if not NULL.
+ * A source that makes or reads its samples by itself has no such files.
+ */
+int mr_loader_evict(struct mr_loader *l,
+		    void (*tell)(void *data, uint64_t done, uint64_t files),
+		    void *data, struct mr_err *err);
 
 /* Samples and batches of one epoch on this rank, before bad ones are left
  * out; the samples of the whole data set. */
@@ -241,6 +255,21 @@ struct mr_stats {
 		char evidence[200];
 		char advice[200];
 	} verdict;
+	/* The storage that was imitated (mr_options.storage), and what it
+	 * allows: 0 is no limit. Valid until close. */
+	struct {
+		const char *profile; /* "" when there is none */
+		double bw, stream, latency, iops;
+		uint64_t requests;
+		double mb_per_s; /* at most, for requests of this size */
+		double used;	 /* share of it that was read */
+	} storage;
+	/* What mr_loader_evict() or mr_options.cold did. */
+	struct {
+		uint64_t files, bytes; /* looked at */
+		uint64_t stayed;       /* bytes that the page cache kept */
+		uint64_t unknown;      /* files that could not be checked */
+	} cold;
 };
 
 /* A snapshot. Any thread may take it, also while another is in next(). */

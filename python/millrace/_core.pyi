@@ -88,6 +88,8 @@ class Loader:
         on_error: Literal["stop", "skip", "replace"] | None = "stop",
         fetch: Literal["auto", "direct", "ahead"] | None = "auto",
         plugins: _Plugins | None = None,
+        storage: str | None = "",
+        cold: bool | None = False,
         rank: tuple[int, int] | str | None = None,
     ) -> None: ...
     def __iter__(self) -> Iterator[Batch]: ...

@@ -212,9 +212,17 @@ static char *as_json(const struct mr_loader *l)
 int mr_explain(const char *pipeline, const struct mr_options *opt, bool json,
 	       char **text, struct mr_err *err)
 {
+	struct mr_options o;
 	struct mr_loader *l;
-	int e = mr_loader_open_with(&l, pipeline, opt, err);
+	int e;
 
+	mr_options_init(&o);
+	if (opt && opt->size == sizeof(o)) {
+		o = *opt;
+		o.cold = false; /* nothing is read: nothing to evict for */
+		opt = &o;
+	}
+	e = mr_loader_open_with(&l, pipeline, opt, err);
 	*text = NULL;
 	if (e)
 		return e;

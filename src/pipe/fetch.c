@@ -2,6 +2,7 @@
 #include "pipe/fetch.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "core/futex.h"
 #include "core/mem.h"
@@ -11,10 +12,13 @@ enum {
 	AHEAD_MAX = 2048,      /* positions that the fetcher looks ahead */
 	BYTES_MAX = 256 << 20, /* and bytes: more does not help */
 	FIRST_DEPTH = 16,
+	ROUND_NS = 5 * 1000 * 1000, /* a rate is measured over, at least */
+	PATIENCE = 4, /* rounds until a greater depth is tried again */
+	PATIENCE_MAX = 64,
 	WARM_ENOUGH = 64, /* requests that tell whether storage is warm */
 	IDLE_NS = 10 * 1000 * 1000,
-	FIRST_GUESS = 128 << 10, /* bytes of a file not seen yet */
-	LARGE = 512 << 10,	 /* samples that are not worth a second copy */
+	LEAST_GUESS = 16 << 10, /* bytes of a file not seen yet */
+	LARGE = 512 << 10,	/* samples that are not worth a second copy */
 };
 
 /* WANTED: empty, AWAITED: pending, and a worker sleeps on it. */
@@ -32,6 +36,7 @@ struct mr_fetch {
 
 	_Atomic uint64_t *window; /* (number + 1) * 4 + mode, by number % */
 	uint64_t windows;
+	uint64_t behind; /* positions before the last claim still in work */
 	struct mr_fetched *entry; /* by position % entries */
 	uint64_t entries;
 	int free[MR_READER_MAX], frees; /* requests, by number */
@@ -41,18 +46,23 @@ struct mr_fetch {
 	struct mr_order_cache order;
 	uint64_t at;	       /* next position to think of */
 	bool inside;	       /* its window is ours */
-	size_t guess;	       /* bytes to ask for when the length is unknown */
+	atomic_size_t guess;   /* bytes to ask for when the length is unknown */
 	atomic_size_t advised; /* bytes of large samples on their way */
 	atomic_uint depth;
 
 	atomic_uint wake; /* changes when the fetcher should look again */
 	atomic_bool asleep, engaged;
-	mr_counter starved; /* times that a worker waited */
+	atomic_bool slow;	   /* the storage does not answer at once */
+	_Atomic uint64_t promised; /* positions below may be the fetcher's */
+	mr_counter starved;	   /* times that a worker waited */
 
 	/* adapting the depth */
 	uint64_t since_ns, completions, seen_starved;
-	double best_rate;
-	unsigned best_depth, hold;
+	uint64_t settling;   /* completions until a new depth shows */
+	bool slack;	     /* fewer were in flight than might have been */
+	double base_rate;    /* samples per ns at base_depth */
+	unsigned base_depth; /* the best so far; depth may be one step up */
+	unsigned hold, patience;
 	uint64_t warm, submitted; /* completed at once, of those submitted */
 };
 
@@ -70,18 +80,54 @@ static enum window_mode settle(struct mr_fetch *f, uint64_t number,
 	return (enum window_mode)(v & 3);
 }
 
-/* A worker that reads from a server by itself has one request in flight:
- * there, all windows are the fetcher's. */
-static bool owns_all(const struct mr_fetch *f)
-{
-	return f->remote && !f->failed;
-}
-
 bool mr_fetch_ahead(struct mr_fetch *f, uint64_t position)
 {
-	if (owns_all(f))
-		return true;
-	return settle(f, position / MR_FETCH_WINDOW, DIRECT) == AHEAD;
+	uint64_t number = position / MR_FETCH_WINDOW, last;
+
+	if (!atomic_load_explicit(&f->slow, memory_order_relaxed))
+		return settle(f, number, DIRECT) == AHEAD;
+	if (settle(f, number, AHEAD) == DIRECT)
+		return false;
+	/* The fetcher must come to it even if it stops before. */
+	last = atomic_load(&f->promised);
+	while (position >= last &&
+	       !atomic_compare_exchange_weak(&f->promised, &last, position + 1))
+		;
+	return true;
+}
+
+/* ---- files of unknown length ---- */
+
+/* The first file stands for those not seen yet. */
+static void first_guess(struct mr_fetch *f, const char *path)
+{
+	struct stat st;
+	size_t n = LEAST_GUESS;
+
+	if (!stat(path, &st) && (size_t)st.st_size > n)
+		n = (size_t)st.st_size + (size_t)st.st_size / 4;
+	atomic_store(&f->guess, n);
+}
+
+/*
+ * A file had n bytes. Small guesses cover the largest file, since memory for
+ * them is cheap; beyond LARGE about one file in 40 may be longer, so that a
+ * few huge ones do not make all others dear.
+ */
+static void learn_length(struct mr_fetch *f, size_t n)
+{
+	size_t guess = atomic_load(&f->guess), now = guess;
+
+	if (n + n / 8 > guess && n <= LARGE)
+		now = n + n / 4;
+	else if (n > guess)
+		now = n + n / 8 < guess * 3 / 2 ? n + n / 8 : guess * 3 / 2;
+	else if (guess > LARGE)
+		now = guess - guess / 100;
+	if (now < guess && now < n + n / 8)
+		now = n + n / 8;
+	if (now != guess)
+		atomic_store(&f->guess, now);
 }
 
 /* ---- the workers' side ---- */
@@ -122,8 +168,10 @@ struct mr_fetched *mr_fetch_get(struct mr_fetch *f, uint64_t position,
 	return s == READY ? e : NULL;
 }
 
-void mr_fetch_done(struct mr_fetch *f, struct mr_fetched *got)
+void mr_fetch_done(struct mr_fetch *f, struct mr_fetched *got, size_t bytes)
 {
+	if (got->retry && got->to_end)
+		learn_length(f, bytes);
 	mr_buf_unref(got->buf);
 	got->buf = NULL;
 	atomic_fetch_sub(&f->advised, got->advised);
@@ -182,10 +230,10 @@ static void complete(void *data, struct mr_request *q)
 	e->retry = !e->error && (to_end ? got == q->want : got < q->want);
 	if (e->error && q->at.input) /* an errno does not tell enough */
 		e->retry = true;
-	if (to_end && e->retry)
-		f->guess = q->want * 2;
-	else if (to_end && got + got / 8 > f->guess)
-		f->guess = got + got / 4;
+	if (to_end && !e->retry)
+		learn_length(f, got);
+	else if (to_end && q->want * 2 > atomic_load(&f->guess))
+		atomic_store(&f->guess, q->want * 2); /* at least */
 	publish(e);
 }
 
@@ -200,16 +248,17 @@ static bool next_position(struct mr_fetch *f, uint64_t *position,
 	uint64_t end = l->end == UINT64_MAX ? UINT64_MAX : l->end * l->rows;
 
 	for (;;) {
-		/* Overtaken: begin again ahead of the workers. */
-		if (!f->inside && f->at < claimed && !owns_all(f))
-			f->at = mr_round_up(claimed, MR_FETCH_WINDOW);
+		/* Left behind: windows before those in work are settled. */
+		if (!f->inside && f->at + f->behind < claimed)
+			f->at = (claimed - f->behind) / MR_FETCH_WINDOW *
+				MR_FETCH_WINDOW;
 		if (f->at >= end)
 			return false;
 		if (!f->inside && f->at > claimed + AHEAD_MAX)
 			return false;
-		if (!f->inside && !owns_all(f) &&
+		if (!f->inside &&
 		    settle(f, f->at / MR_FETCH_WINDOW, AHEAD) != AHEAD) {
-			f->at += MR_FETCH_WINDOW;
+			f->at = mr_round_up(f->at + 1, MR_FETCH_WINDOW);
 			continue;
 		}
 		f->inside = true;
@@ -237,8 +286,9 @@ static int make_room(struct mr_fetch *f, struct mr_request *q,
 {
 	size_t ahead = atomic_load(&f->advised);
 
+	/* A shaper must know how much was read, and so must a server. */
 	q->advise = q->want > f->budget.max / 4 ||
-		    (q->want > LARGE && !q->at.input);
+		    (q->want > LARGE && !f->l->shape && !q->at.input);
 	q->buf = NULL;
 	if (q->at.input && (q->advise || !f->remote))
 		return MR_EUNSUPPORTED; /* left to the worker */
@@ -263,7 +313,10 @@ static int prepare(struct mr_fetch *f, struct mr_request *q, uint64_t index)
 		return e == MR_ELIMIT ? MR_EIO : e;
 	if (q->at.fd < 0 && q->at.path != q->path)
 		snprintf(q->path, sizeof(q->path), "%s", q->at.path);
-	q->want = q->at.length == MR_TO_END ? f->guess : q->at.length;
+	q->entry->to_end = q->at.length == MR_TO_END;
+	if (q->entry->to_end && !atomic_load(&f->guess))
+		first_guess(f, q->path);
+	q->want = q->entry->to_end ? atomic_load(&f->guess) : q->at.length;
 	return make_room(f, q, &err);
 }
 
@@ -282,7 +335,9 @@ static bool start_one(struct mr_fetch *f)
 	if (e == MR_ELIMIT)
 		return false;
 	taken(f);
-	if (e) { /* whatever it is, the worker will meet it, and report it */
+	/* Whatever is wrong, the worker will meet it, and report it; and
+	 * under a shaper what has no room is his to wait for. */
+	if (e || (q->advise && f->l->shape)) {
 		leave_to_worker(q->entry);
 		return true;
 	}
@@ -293,50 +348,74 @@ static bool start_one(struct mr_fetch *f)
 	return true;
 }
 
-/*
- * More in flight as long as that gives more samples per second and the
- * workers want them; else back to the depth that was best. Tried again now
- * and then, since storage changes.
- */
+/* A new round of measuring, at this depth. What is in flight was asked for
+ * at the old one, and is not counted. */
+static void begin_round(struct mr_fetch *f, unsigned depth)
+{
+	f->settling = depth == atomic_load(&f->depth) ? 0 : f->reader.in_flight;
+	atomic_store(&f->depth, depth);
+	f->seen_starved = mr_counted(&f->starved);
+	f->since_ns = mr_clock_ns();
+	f->completions = 0;
+	f->slack = false;
+}
+
+/* The depth to go on with, given the samples per ns at the present one: more
+ * as long as that gives more; else back, for longer each time. */
+static unsigned next_depth(struct mr_fetch *f, unsigned depth, double rate)
+{
+	unsigned most = mr_reader_most(&f->reader);
+
+	if (f->hold > 0) {
+		f->hold--;
+		return depth;
+	}
+	if (depth > f->base_depth && rate < f->base_rate * 1.05) {
+		f->hold = f->patience;
+		f->patience *= f->patience < PATIENCE_MAX ? 2 : 1;
+		return f->base_depth;
+	}
+	if (depth > f->base_depth)
+		f->patience = PATIENCE;
+	f->base_rate = rate;
+	f->base_depth = depth;
+	return depth * 2 < most ? depth * 2 : most;
+}
+
+/* As many in flight as the storage rewards, if the workers want more. */
 static void adapt(struct mr_fetch *f)
 {
 	unsigned depth = atomic_load(&f->depth);
-	unsigned most = mr_reader_most(&f->reader);
-	uint64_t now = mr_clock_ns(), starved = mr_counted(&f->starved);
-	double rate;
+	uint64_t ns = mr_clock_ns() - f->since_ns;
 
-	if (f->completions < 2 * depth || now - f->since_ns < 20000000)
-		return;
-	rate = (double)f->completions / (double)(now - f->since_ns);
-	if (starved > f->seen_starved) {
-		if (f->hold > 0) {
-			f->hold--;
-		} else if (rate > f->best_rate * 1.05) {
-			f->best_rate = rate;
-			f->best_depth = depth;
-			depth = depth * 2 < most ? depth * 2 : most;
-		} else {
-			depth = f->best_depth;
-			f->best_rate *= 0.9;
-			f->hold = 16;
-		}
+	/* Something else than the depth was the limit: no positions, no
+	 * memory. It says nothing about the storage. */
+	if (f->slack) {
+		begin_round(f, depth);
+	} else if (f->settling) {
+		if (f->completions >= f->settling)
+			begin_round(f, depth);
+	} else if (f->completions >= depth && ns >= ROUND_NS) {
+		if (mr_counted(&f->starved) > f->seen_starved)
+			depth = next_depth(f, depth,
+					   (double)f->completions / (double)ns);
+		begin_round(f, depth);
 	}
-	atomic_store(&f->depth, depth);
-	f->seen_starved = starved;
-	f->since_ns = now;
-	f->completions = 0;
 }
 
-/* All of the last requests were answered from the page cache. */
-static bool storage_is_warm(struct mr_fetch *f)
+/* Were all of the last requests answered from the page cache? Then workers
+ * read as well; or alone, if that is left to us. */
+static void judge_storage(struct mr_fetch *f)
 {
 	bool warm;
 
 	if (f->submitted < WARM_ENOUGH)
-		return false;
-	warm = f->warm * 20 > f->submitted * 19;
+		return;
+	warm = !f->l->shape && !f->remote && f->warm * 20 > f->submitted * 19;
 	f->submitted = f->warm = 0;
-	return warm;
+	if (warm && f->mode == MR_FETCH_AUTO)
+		atomic_store(&f->engaged, false);
+	atomic_store(&f->slow, !warm && atomic_load(&f->engaged));
 }
 
 static void rest(struct mr_fetch *f, unsigned seen)
@@ -354,18 +433,19 @@ static void *fetch_main(void *arg)
 		unsigned seen = atomic_load(&f->wake);
 		/* A window that was begun is finished in any case: workers
 		 * rely on it. */
-		bool go = f->inside || atomic_load(&f->engaged);
+		bool go = f->inside || atomic_load(&f->engaged) ||
+			  f->at < atomic_load(&f->promised);
 
 		while (go && f->reader.in_flight < atomic_load(&f->depth) &&
 		       start_one(f))
 			;
+		f->slack |= f->reader.in_flight < atomic_load(&f->depth);
 		if (f->reader.in_flight == 0)
 			rest(f, seen);
 		else
 			f->warm += mr_reader_wait(&f->reader);
 		adapt(f);
-		if (f->mode == MR_FETCH_AUTO && storage_is_warm(f))
-			atomic_store(&f->engaged, false);
+		judge_storage(f);
 	}
 	while (f->reader.in_flight)
 		mr_reader_wait(&f->reader);
@@ -379,6 +459,7 @@ static void start_thread(struct mr_fetch *f)
 
 	f->failed = mr_reader_init(&f->reader, complete, f, f->remote,
 				   &f->l->stop, &err) != 0;
+	f->reader.shape = f->l->shape;
 	f->since_ns = mr_clock_ns();
 	if (!f->failed &&
 	    mr_thread_start(&f->thread, "mr-fetch", fetch_main, f))
@@ -386,8 +467,10 @@ static void start_thread(struct mr_fetch *f)
 	f->running = !f->failed;
 }
 
-void mr_fetch_poke(struct mr_fetch *f)
+void mr_fetch_poke(struct mr_fetch *f, size_t length)
 {
+	size_t none = 0;
+
 	if (f->mode != MR_FETCH_AUTO || atomic_load(&f->engaged))
 		return;
 	pthread_mutex_lock(&f->l->lock);
@@ -395,7 +478,9 @@ void mr_fetch_poke(struct mr_fetch *f)
 		start_thread(f);
 	pthread_mutex_unlock(&f->l->lock);
 	if (!f->failed) {
+		atomic_compare_exchange_strong(&f->guess, &none, length);
 		atomic_store(&f->engaged, true);
+		atomic_store(&f->slow, true);
 		wake_fetcher(f);
 	}
 }
@@ -425,6 +510,7 @@ static int fetch_alloc(struct mr_fetch *f, struct mr_err *err)
 
 	/* Workers are never further apart than the ring is long: each has an
 	 * entry of its own. */
+	f->behind = span - 2 * AHEAD_MAX;
 	f->entries = 1024;
 	while (f->entries < l->ring * l->rows)
 		f->entries *= 2;
@@ -450,11 +536,9 @@ int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,
 	f->l = l;
 	f->mode = mode;
 	f->remote = is_remote(l);
-	f->guess = FIRST_GUESS;
 	f->at = atomic_load(&l->next);
-	if (!f->remote)
-		f->at = f->at / MR_FETCH_WINDOW * MR_FETCH_WINDOW;
-	f->best_depth = FIRST_DEPTH;
+	f->base_depth = FIRST_DEPTH;
+	f->patience = PATIENCE;
 	atomic_init(&f->depth, FIRST_DEPTH);
 	mr_budget_init(&f->budget,
 		       l->budget.max / 4 < BYTES_MAX ? l->budget.max / 4 :
@@ -463,8 +547,11 @@ int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,
 	mr_pool_init(&f->pool, &f->budget, MR_READER_MAX);
 	e = fetch_alloc(f, err);
 	if (!e && (mode == MR_FETCH_AHEAD || f->remote)) {
+		/* Before a worker comes and takes it. */
+		f->inside = settle(f, f->at / MR_FETCH_WINDOW, AHEAD) == AHEAD;
 		start_thread(f);
 		atomic_store(&f->engaged, !f->failed);
+		atomic_store(&f->slow, !f->failed);
 		if (f->failed && mode == MR_FETCH_AHEAD)
 			e = mr_err_set(err, MR_ESTATE,
 				       "cannot start the fetch threads: %s",
@@ -483,6 +570,7 @@ void mr_fetch_free(struct mr_fetch *f)
 	if (!f)
 		return;
 	if (f->running) {
+		mr_reader_hurry(&f->reader);
 		wake_fetcher(f);
 		pthread_join(f->thread, NULL);
 	}

@@ -7,16 +7,17 @@
  * them in the page cache by the time that a worker reads them to where they
  * belong, which saves a copy.
  *
- * Positions are decided upon in windows: whoever comes first to a window,
- * a worker (then workers read it) or the fetcher (then it does), settles it
- * with one compare-and-swap.
+ * Positions are decided upon in windows: whoever comes first to a window
+ * settles it with one compare-and-swap. The fetcher takes it for itself; so
+ * does a worker while storage answers at once, and else leaves it to the
+ * fetcher, which waits for many at a time.
  */
 #ifndef MR_PIPE_FETCH_H
 #define MR_PIPE_FETCH_H
 
 #include "pipe/loader.h"
 
-enum { MR_FETCH_WINDOW = 64 };
+enum { MR_FETCH_WINDOW = 16 };
 
 /* What was read for one position. */
 struct mr_fetched {
@@ -26,6 +27,7 @@ struct mr_fetched {
 	struct mr_buf *buf; /* holds the bytes */
 	size_t length;
 	size_t advised; /* bytes that the kernel was asked to read */
+	bool to_end;	/* its length was not known */
 };
 
 /* mode: enum mr_fetch_mode. Its thread starts when it is first needed. */
@@ -40,14 +42,16 @@ bool mr_fetch_ahead(struct mr_fetch *f, uint64_t position);
 /*
  * Worker: the bytes of a position read ahead; waits for them, adding the
  * ticks to *waited and the number of waits to *sleeps. NULL when the loader
- * stops. Give it back when the sample is through.
+ * stops. Give it back when the sample is through, with the bytes that it
+ * turned out to have.
  */
 struct mr_fetched *mr_fetch_get(struct mr_fetch *f, uint64_t position,
 				uint64_t *waited, long *sleeps);
-void mr_fetch_done(struct mr_fetch *f, struct mr_fetched *got);
+void mr_fetch_done(struct mr_fetch *f, struct mr_fetched *got, size_t bytes);
 
-/* Worker: reads have been slow; start reading ahead (mode auto only). */
-void mr_fetch_poke(struct mr_fetch *f);
+/* Worker: reads have been slow; start reading ahead (mode auto only). length:
+ * of the files seen lately, where the source does not tell. */
+void mr_fetch_poke(struct mr_fetch *f, size_t length);
 
 /* "direct" when it never ran, else the way it reads; and the depth. */
 const char *mr_fetch_way(const struct mr_fetch *f, int *depth);

@@ -78,6 +78,29 @@ int mr_loader_threads(const struct mr_options *opt)
 	return opt->threads > 0 ? (int)opt->threads : mr_machine_cores();
 }
 
+/* A storage to be imitated, if one is asked for. */
+static int make_shape(struct mr_loader *l, struct mr_err *err)
+{
+	const char *text = l->opt.storage ? l->opt.storage : "";
+	struct mr_profile p;
+	int e;
+
+	l->storage = mr_strdup(text, err);
+	l->opt.storage = l->storage;
+	if (!l->storage)
+		return MR_ENOMEM;
+	if (!*text)
+		return 0;
+	e = mr_profile_parse(&p, text, err);
+	if (e)
+		return e;
+	l->shape = mr_alloc(1, sizeof(*l->shape), err);
+	if (!l->shape)
+		return MR_ENOMEM;
+	mr_shape_init(l->shape, &p, l->open_ns);
+	return 0;
+}
+
 static int check_options(struct mr_loader *l, const struct mr_options *opt,
 			 struct mr_err *err)
 {
@@ -241,6 +264,8 @@ int mr_loader_open_edited(struct mr_loader **out, const char *pipeline,
 	pthread_mutex_init(&l->lock, NULL);
 	mr_clock_init(&l->clock);
 	e = check_options(l, opt, err);
+	if (!e)
+		e = make_shape(l, err);
 	if (!e) {
 		mr_budget_init(&l->budget, l->opt.memory, true);
 		mr_pool_init(&l->pool, &l->budget, 4096);
@@ -258,6 +283,8 @@ int mr_loader_open_edited(struct mr_loader **out, const char *pipeline,
 		e = identify(l, err);
 	if (!e)
 		e = alloc_ring(l, err);
+	if (!e && l->opt.cold)
+		e = mr_loader_evict(l, NULL, NULL, err);
 	if (e) {
 		mr_loader_close(l);
 		return e;
@@ -476,6 +503,12 @@ void mr_loader_close(struct mr_loader *l)
 		free(l->bad[i]);
 	free(l->bad);
 	free(l->slot);
+	if (l->shape)
+		mr_shape_fini(l->shape);
+	free(l->shape);
+	l->shape = NULL;
+	free(l->storage);
+	l->storage = NULL;
 	mr_unmap(l->stats, (size_t)l->threads * sizeof(*l->stats));
 	l->slot = NULL;
 	l->stats = NULL;
@@ -764,6 +797,27 @@ bool mr_loader_bad(const struct mr_loader *l, size_t i, struct mr_bad *bad)
 	return true;
 }
 
+static void storage_stats(struct mr_loader *l, struct mr_stats *st)
+{
+	const struct mr_profile *p = l->shape ? &l->shape->p : NULL;
+	uint64_t bytes;
+
+	st->storage.profile = l->storage;
+	st->cold.files = l->cold.files;
+	st->cold.bytes = l->cold.bytes;
+	st->cold.stayed = l->cold.stayed;
+	st->cold.unknown = l->cold.unknown;
+	if (!p)
+		return;
+	mr_shape_count(l->shape, &st->storage.requests, &bytes);
+	st->storage.bw = (double)p->bw;
+	st->storage.stream = (double)p->stream;
+	st->storage.latency = p->latency;
+	st->storage.iops = p->iops;
+	st->storage.mb_per_s =
+		mr_profile_allows(p, st->storage.requests, bytes) / 1e6;
+}
+
 void mr_loader_stats(struct mr_loader *l, struct mr_stats *st)
 {
 	uint64_t now = mr_clock_ns(), start = mr_counted(&l->start_ns);
@@ -797,6 +851,7 @@ void mr_loader_stats(struct mr_loader *l, struct mr_stats *st)
 	pthread_mutex_unlock(&l->lock);
 	if (first)
 		st->first_batch_ms = (double)(first - l->open_ns) / 1e6;
+	storage_stats(l, st);
 	mr_stats_fill(st, &in);
 }
 

@@ -17,6 +17,8 @@
 #include <stdatomic.h>
 
 #include "core/clock.h"
+#include "io/evict.h"
+#include "io/shape.h"
 #include "pipe/batch.h"
 #include "pipe/order.h"
 #include "pipe/plan.h"
@@ -86,6 +88,9 @@ struct mr_loader {
 	struct mr_thread_stats *stats;
 	struct mr_clock clock;
 	struct mr_fetch *fetch; /* NULL when the source cannot be located */
+	struct mr_shape *shape; /* NULL: the storage as it is */
+	char *storage;		/* its profile's text */
+	struct mr_evicted cold;
 
 	/* batches outside the ring */
 	pthread_mutex_t lock;

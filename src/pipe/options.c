@@ -34,6 +34,11 @@ static const struct mr_param params[] = {
 		"rewards"),
 	MR_TEXT(O, plugins, "",
 		"shared objects with steps of your own, comma-separated"),
+	MR_TEXT(O, storage, "",
+		"read as slowly as hdd, ssd, nvme, ceph-hdd, s3, or as "
+		"bw=200M,latency=5ms,iops=150,stream=100M says"),
+	MR_BOOL(O, cold, "no",
+		"first evict the samples' files from the page cache"),
 	MR_PARAM_END
 };
 

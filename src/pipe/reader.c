@@ -15,6 +15,49 @@ static void finish(struct mr_reader *r, struct mr_request *q)
 	r->done(r->data, q);
 }
 
+/* ---- holding back what a shaper says is not there yet ---- */
+
+static void finish_or_hold(struct mr_reader *r, struct mr_request *q)
+{
+	uint64_t n = q->result > 0 ? (uint64_t)q->result : 0;
+
+	if (r->shape)
+		mr_held_put(&r->held, mr_shape_due(r->shape, q->issued, n),
+			    (unsigned)(q - r->request));
+	else
+		finish(r, q);
+}
+
+static void release_held(struct mr_reader *r)
+{
+	uint64_t now;
+	unsigned who;
+
+	if (!r->held.n)
+		return;
+	now = atomic_load(&r->hurry) ? UINT64_MAX - 1 : mr_clock_ns();
+	while (mr_held_take(&r->held, now, &who))
+		finish(r, &r->request[who]);
+}
+
+/* How long to wait for the kernel: until the next is due, at most. */
+static long long wait_ns(const struct mr_reader *r)
+{
+	uint64_t due = mr_held_next(&r->held), now;
+
+	if (due == UINT64_MAX)
+		return WAIT_NS;
+	now = mr_clock_ns();
+	if (due <= now)
+		return 0;
+	return due - now < WAIT_NS ? (long long)(due - now) : WAIT_NS;
+}
+
+void mr_reader_hurry(struct mr_reader *r)
+{
+	atomic_store(&r->hurry, true);
+}
+
 /* ---- io_uring ---- */
 
 enum part { OPEN, READ, CLOSE };
@@ -125,16 +168,17 @@ static unsigned ring_reap(struct mr_reader *r)
 			q->result = cqe->res;
 		io_uring_cqe_seen(&r->ring, cqe);
 		if (--q->parts == 0) {
-			finish(r, q);
+			finish_or_hold(r, q);
 			n++;
 		}
 	}
+	release_held(r);
 	return n;
 }
 
 static unsigned ring_wait(struct mr_reader *r)
 {
-	struct __kernel_timespec t = { 0, WAIT_NS };
+	struct __kernel_timespec t = { 0 };
 	struct io_uring_cqe *cqe;
 	unsigned at_once;
 
@@ -142,6 +186,7 @@ static unsigned ring_wait(struct mr_reader *r)
 	at_once = ring_reap(r);
 	if (r->in_flight == 0)
 		return at_once;
+	t.tv_nsec = wait_ns(r);
 	io_uring_wait_cqe_timeout(&r->ring, &cqe, &t);
 	ring_reap(r);
 	return at_once;
@@ -197,11 +242,27 @@ static void *io_main(void *arg)
 
 	while (mr_queue_get(&r->todo, &i)) {
 		struct mr_request *q = &r->request[i];
+		uint64_t late = 0;
 
 		q->result = q->at.input ? read_remote(r, q) : read_blocking(q);
+		if (r->shape)
+			mr_shape_wait(r->shape, q->issued,
+				      q->result > 0 ? (uint64_t)q->result : 0,
+				      &late, &r->hurry);
 		mr_queue_put(&r->finished, i);
 	}
 	return NULL;
+}
+
+/* One more, when all are at work. */
+static void add_thread(struct mr_reader *r)
+{
+	if (r->no_more || r->threads == MR_READER_THREADS ||
+	    r->in_flight <= (unsigned)r->threads)
+		return;
+	r->no_more =
+		mr_thread_start(&r->thread[r->threads], "mr-read", io_main, r);
+	r->threads += !r->no_more;
 }
 
 static int threads_open(struct mr_reader *r, struct mr_err *err)
@@ -210,14 +271,10 @@ static int threads_open(struct mr_reader *r, struct mr_err *err)
 
 	if (!e)
 		e = mr_queue_init(&r->finished, MR_READER_MAX, err);
-	while (!e && r->threads < MR_READER_THREADS) {
-		e = mr_thread_start(&r->thread[r->threads], "mr-read", io_main,
-				    r);
-		if (!e)
-			r->threads++;
-	}
+	if (!e && !mr_thread_start(&r->thread[0], "mr-read", io_main, r))
+		r->threads = 1;
 	if (r->threads)
-		return 0; /* some are better than none */
+		return 0; /* others join it when they are needed */
 	return mr_err_set(err, MR_ESTATE, "cannot start a thread that reads");
 }
 
@@ -266,16 +323,22 @@ void mr_reader_fini(struct mr_reader *r)
 
 unsigned mr_reader_most(const struct mr_reader *r)
 {
-	return r->has_ring ? MR_READER_MAX : (unsigned)r->threads;
+	if (r->has_ring)
+		return MR_READER_MAX;
+	return r->no_more ? (unsigned)r->threads : MR_READER_THREADS;
 }
 
 void mr_reader_submit(struct mr_reader *r, struct mr_request *q)
 {
 	r->in_flight++;
-	if (r->has_ring)
+	if (r->shape)
+		q->issued = mr_clock_ns();
+	if (r->has_ring) {
 		ring_submit(r, q);
-	else
-		mr_queue_put(&r->todo, (uint64_t)(q - r->request));
+		return;
+	}
+	add_thread(r);
+	mr_queue_put(&r->todo, (uint64_t)(q - r->request));
 }
 
 unsigned mr_reader_wait(struct mr_reader *r)

@@ -12,9 +12,10 @@
 
 #include "core/buf.h"
 #include "core/queue.h"
+#include "pipe/held.h"
 #include "pipe/loader.h"
 
-enum { MR_READER_MAX = 256, MR_READER_THREADS = 64 };
+enum { MR_READER_MAX = MR_HELD_MAX, MR_READER_THREADS = 256 };
 
 struct mr_request {
 	struct mr_fetched *entry; /* the caller's */
@@ -24,6 +25,7 @@ struct mr_request {
 	bool advise;	 /* the kernel is told to read it, nothing more */
 	int result;	 /* bytes or -errno */
 	int parts;	 /* completions still to come */
+	uint64_t issued; /* when, for the shaper */
 	char path[4096]; /* opened when at.fd is -1 */
 };
 
@@ -35,9 +37,13 @@ struct mr_reader {
 	bool has_ring;
 	struct io_uring ring;
 	pthread_t thread[MR_READER_THREADS];
-	int threads;
+	int threads;  /* as many as were needed so far */
+	bool no_more; /* the system gives no further one */
 	struct mr_queue todo, finished;
 	const atomic_bool *stop; /* ends requests to servers when it is set */
+	struct mr_shape *shape; /* or NULL; set before the first submit */
+	struct mr_held held;	/* done, but by the shaper not yet */
+	atomic_bool hurry;	/* nobody waits for them any more */
 };
 
 /* remote: requests may be for files on servers, which only threads can
@@ -55,5 +61,8 @@ void mr_reader_submit(struct mr_reader *r, struct mr_request *q);
 /* Waits until some are done, or a little while. Returns how many were done
  * at once, which is what the page cache can do. */
 unsigned mr_reader_wait(struct mr_reader *r);
+/* What is in flight is no longer needed: nothing is held back from now on.
+ * Any thread may call. */
+void mr_reader_hurry(struct mr_reader *r);
 
 #endif

@@ -129,6 +129,8 @@ static int read_direct(struct mr_worker *w, const struct mr_extent *x,
 		       const struct mr_sink *s, bool again, uint8_t **data,
 		       size_t *n)
 {
+	struct mr_shape *shape = w->l->shape;
+	uint64_t t0 = shape ? mr_clock_ns() : 0;
 	int fd = x->fd, e;
 
 	if (x->mapped)
@@ -142,6 +144,8 @@ static int read_direct(struct mr_worker *w, const struct mr_extent *x,
 	e = read_into(w, fd, x, s, data, n);
 	if (x->fd < 0)
 		close(fd);
+	if (shape)
+		mr_shape_wait(shape, t0, e ? 0 : *n, &w->late, &w->l->stop);
 	return e;
 }
 
@@ -252,6 +256,8 @@ static int read_bytes(struct mr_worker *w, const struct mr_row *r,
 
 	if (e)
 		return e;
+	if (w->l->shape)
+		x.mapped = NULL; /* pages that are touched cannot be delayed */
 	w->offset = x.offset;
 	*sunk = s->out >= 0;
 	if (got && !got->retry) {

@@ -57,7 +57,7 @@ static double own_time(struct mr_worker *w, double ns, uint64_t samples)
 		(uint8_t)(w->slow << 1 | (blocked > SLOW_NS * (double)samples &&
 					  blocked > ns / 4));
 	if (w->l->fetch && __builtin_popcount(w->slow) >= SLOW_CLAIMS)
-		mr_fetch_poke(w->l->fetch);
+		mr_fetch_poke(w->l->fetch, w->guess);
 	return cpu + blocked < ns ? cpu + blocked : ns;
 }
 
@@ -175,7 +175,7 @@ static bool do_run(struct mr_worker *w, uint64_t s, uint32_t first,
 		}
 		mr_sample_row(w, &r, got);
 		if (got)
-			mr_fetch_done(l->fetch, got);
+			mr_fetch_done(l->fetch, got, w->bytes);
 		if (atomic_load_explicit(&l->stop, memory_order_relaxed))
 			return false;
 	}

@@ -47,6 +47,7 @@ struct mr_worker {
 	uint64_t owed_at;     /* since then */
 	uint8_t slow;	      /* a bit for each of the last claims */
 	double sample_ns;     /* of late */
+	uint64_t late;	      /* of its sleeps under a shaper */
 };
 
 /* The sample at hand, and its row. */

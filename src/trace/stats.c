@@ -88,6 +88,19 @@ static void advise_cpu(struct mr_stats *st, const struct mr_stats_input *in,
 		       top->name);
 }
 
+static void storage_evidence(struct mr_stats *st, double share)
+{
+	double s = st->seconds > 0 ? st->seconds : 1;
+	char of[64] = "";
+
+	if (st->storage.mb_per_s > 0)
+		snprintf(of, sizeof(of), ", %.0f %% of what '%.30s' allows",
+			 100 * st->storage.used, st->storage.profile);
+	EVIDENCE("%.0f %% of the workers' time went into waiting for the "
+		 "storage, which gave %.1f MB/s%s",
+		 100 * share, (double)st->bytes_read / 1e6 / s, of);
+}
+
 static void fill_verdict(struct mr_stats *st, const struct mr_stats_input *in,
 			 double blocked)
 {
@@ -119,12 +132,7 @@ static void fill_verdict(struct mr_stats *st, const struct mr_stats_input *in,
 		ADVICE("the data keeps up; fewer threads would do");
 	} else if (storage > cpu) {
 		st->verdict.bottleneck = "storage";
-		EVIDENCE("%.0f %% of the workers' time went into waiting for "
-			 "%s, which gave %.1f MB/s",
-			 100 * storage / all, "the storage",
-			 st->seconds > 0 ?
-				 (double)st->bytes_read / 1e6 / st->seconds :
-				 0);
+		storage_evidence(st, storage / all);
 		ADVICE(strcmp(st->fetch, "direct") == 0 ?
 			       "read ahead (--fetch ahead), use faster "
 			       "storage, "
@@ -170,6 +178,9 @@ void mr_stats_fill(struct mr_stats *st, const struct mr_stats_input *in)
 	blocked *= ns_per_tick / 1e9;
 	if (blocked > st->budget.fetch)
 		blocked = st->budget.fetch;
+	if (st->storage.mb_per_s > 0 && st->seconds > 0)
+		st->storage.used = (double)st->bytes_read / 1e6 / st->seconds /
+				   st->storage.mb_per_s;
 	fill_verdict(st, in, blocked);
 }
 
@@ -192,6 +203,31 @@ static void json_steps(struct mr_json *j, const struct mr_stats *st)
 		mr_json_close(j, '}');
 	}
 	mr_json_close(j, ']');
+}
+
+/* The profile's text, what it allows, and what was evicted before. */
+static void json_storage(struct mr_json *j, const struct mr_stats *st)
+{
+	mr_json_text(j, "storage", st->storage.profile);
+	if (*st->storage.profile) {
+		mr_json_open(j, "storage_allows", '{');
+		mr_json_real(j, "bw", st->storage.bw, 10);
+		mr_json_real(j, "stream", st->storage.stream, 10);
+		mr_json_real(j, "latency", st->storage.latency, 6);
+		mr_json_real(j, "iops", st->storage.iops, 10);
+		mr_json_uint(j, "requests", st->storage.requests);
+		mr_json_real(j, "mb_per_s", st->storage.mb_per_s, 7);
+		mr_json_real(j, "used", st->storage.used, 4);
+		mr_json_close(j, '}');
+	}
+	if (st->cold.files || st->cold.unknown) {
+		mr_json_open(j, "cold", '{');
+		mr_json_uint(j, "files", st->cold.files);
+		mr_json_uint(j, "bytes", st->cold.bytes);
+		mr_json_uint(j, "stayed", st->cold.stayed);
+		mr_json_uint(j, "unknown", st->cold.unknown);
+		mr_json_close(j, '}');
+	}
 }
 
 char *mr_stats_json(const struct mr_stats *st)
@@ -224,6 +260,7 @@ char *mr_stats_json(const struct mr_stats *st)
 	mr_json_real(&j, "consumer_wait", st->consumer_wait, 6);
 	mr_json_text(&j, "fetch", st->fetch);
 	mr_json_int(&j, "fetch_depth", st->fetch_depth);
+	json_storage(&j, st);
 	mr_json_open(&j, "verdict", '{');
 	mr_json_text(&j, "bottleneck", st->verdict.bottleneck);
 	mr_json_text(&j, "evidence", st->verdict.evidence);

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shaper: makes reads as slow as some storage, for what-if and for tests,
+ * without root. The read itself is done at once; the model says when its
+ * bytes may be had, and whoever reads waits until then.
+ *
+ * A request waits for its turn among `iops` per second, then for `latency`;
+ * then its bytes come, `stream` per second at most, and all requests together
+ * `bw` per second. What of one request waits does not hold up the turns of
+ * those after it. There is no credit for idle time.
+ */
+#ifndef MR_IO_SHAPE_H
+#define MR_IO_SHAPE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "core/err.h"
+
+/* What a storage can do; 0: no limit. */
+struct mr_profile {
+	uint64_t bw, stream; /* bytes/s: in total, of one request */
+	double latency;	     /* seconds until the first byte */
+	double iops;	     /* requests/s */
+};
+
+/*
+ * A preset (hdd ssd nvme ceph-hdd s3), or `bw=200M,latency=5ms,...`, or a
+ * preset and then what differs from it. MR_EINVAL naming the part that is
+ * wrong, and the nearest right name.
+ */
+int mr_profile_parse(struct mr_profile *p, const char *text,
+		     struct mr_err *err);
+
+/* The i-th preset's name; NULL past the end. */
+const char *mr_profile_name(size_t i);
+
+/* Bytes per second that a profile allows for such requests, with any number
+ * in flight; 0 when it sets no limit. */
+double mr_profile_allows(const struct mr_profile *p, uint64_t requests,
+			 uint64_t bytes);
+
+struct mr_shape {
+	struct mr_profile p;
+	pthread_mutex_t lock;
+	uint64_t born;		   /* times below are from here on */
+	double next_io, next_byte; /* ns: when the next may begin */
+	uint64_t requests, bytes;
+};
+
+/* now: CLOCK_MONOTONIC's, as all times here. */
+void mr_shape_init(struct mr_shape *s, const struct mr_profile *p,
+		   uint64_t now);
+void mr_shape_fini(struct mr_shape *s);
+
+/* When a request of so many bytes that began at `issued` is done. Any
+ * thread may call; those who ask first are served first. */
+uint64_t mr_shape_due(struct mr_shape *s, uint64_t issued, uint64_t bytes);
+
+/*
+ * The same for a thread that reads by itself: sleeps until then. *late is
+ * the thread's own, 0 at first: by how much it woke too late, which the next
+ * request is given back, so that sleeps that are never exact do not make the
+ * storage slower than it is. Wakes up soon after *stop is set.
+ */
+void mr_shape_wait(struct mr_shape *s, uint64_t issued, uint64_t bytes,
+		   uint64_t *late, const atomic_bool *stop);
+
+/* What was asked for so far. */
+void mr_shape_count(struct mr_shape *s, uint64_t *requests, uint64_t *bytes);
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * --cold: the files that a source's samples lie in leave the page cache.
+ * First a list of the files, by one sample of each; then several threads,
+ * since opening a million files takes its time.
+ */
+#include <string.h>
+#include <xxhash.h>
+
+#include "core/mem.h"
+#include "pipe/loader.h"
+
+enum { THREADS = 8, TELL_MS = 20 };
+
+/* ---- which files ---- */
+
+/* Hashes of paths that were seen: open addressing, 0 is empty. */
+struct seen {
+	uint64_t *hash;
+	size_t cap, n;
+};
+
+static bool put_hash(struct seen *s, uint64_t h)
+{
+	size_t i = h & (s->cap - 1);
+
+	while (s->hash[i] && s->hash[i] != h)
+		i = (i + 1) & (s->cap - 1);
+	if (s->hash[i])
+		return false;
+	s->hash[i] = h;
+	s->n++;
+	return true;
+}
+
+static int grow(struct seen *s, struct mr_err *err)
+{
+	struct seen more = { .cap = s->cap ? 2 * s->cap : 1024 };
+
+	if (2 * s->n < s->cap)
+		return 0;
+	more.hash = mr_alloc(more.cap, sizeof(*more.hash), err);
+	if (!more.hash)
+		return MR_ENOMEM;
+	for (size_t i = 0; i < s->cap; i++)
+		if (s->hash[i])
+			put_hash(&more, s->hash[i]);
+	free(s->hash);
+	*s = more;
+	return 0;
+}
+
+struct files {
+	struct mr_loader *l;
+	uint64_t *sample; /* one of each file */
+	size_t n, cap;
+	_Atomic uint64_t next;
+	pthread_mutex_t lock;
+	struct mr_evicted sum;
+};
+
+static int path_of(const struct mr_loader *l, uint64_t index, char *buf,
+		   size_t cap, const char **path)
+{
+	struct mr_extent x;
+	struct mr_err err;
+	int e = l->plan.source->locate(l->plan.source_self, index, buf, cap, &x,
+				       &err);
+
+	*path = x.path;
+	return e;
+}
+
+static int add_file(struct files *f, struct seen *s, uint64_t index,
+		    const char *path, struct mr_err *err)
+{
+	uint64_t h = XXH3_64bits(path, strlen(path)) | 1;
+	int e = grow(s, err);
+
+	if (e || !put_hash(s, h))
+		return e;
+	e = mr_grow(&f->sample, &f->cap, f->n + 1, sizeof(*f->sample),
+		    f->l->plan.samples, err);
+	if (!e)
+		f->sample[f->n++] = index;
+	return e;
+}
+
+/* A sample that cannot be located is bad, which is not to be said here. */
+static int list_files(struct files *f, struct mr_err *err)
+{
+	char path[2][4096] = { "", "" };
+	struct seen seen = { 0 };
+	int e = 0;
+
+	for (uint64_t i = 0; !e && i < f->l->plan.samples; i++) {
+		char *buf = path[i & 1], *last = path[~i & 1];
+		const char *at;
+
+		if (path_of(f->l, i, buf, sizeof(path[0]), &at)) {
+			*buf = 0;
+			continue;
+		}
+		if (at != buf)
+			strncpy(buf, at, sizeof(path[0]) - 1);
+		if (strcmp(buf, last) != 0)
+			e = add_file(f, &seen, i, buf, err);
+	}
+	free(seen.hash);
+	return e;
+}
+
+/* ---- eviction ---- */
+
+static void *evict_main(void *arg)
+{
+	struct files *f = arg;
+	struct mr_evicted sum = { 0 };
+	char buf[4096];
+	const char *path;
+	uint64_t i;
+
+	while ((i = atomic_fetch_add(&f->next, 1)) < f->n)
+		if (!path_of(f->l, f->sample[i], buf, sizeof(buf), &path))
+			mr_evict_file(path, &sum);
+	pthread_mutex_lock(&f->lock);
+	f->sum.files += sum.files;
+	f->sum.bytes += sum.bytes;
+	f->sum.stayed += sum.stayed;
+	f->sum.unknown += sum.unknown;
+	pthread_mutex_unlock(&f->lock);
+	return NULL;
+}
+
+static void evict_all(struct files *f,
+		      void (*tell)(void *data, uint64_t done, uint64_t files),
+		      void *data)
+{
+	const struct timespec while_ = { 0, TELL_MS * 1000000L };
+	pthread_t thread[THREADS];
+	int n = 0;
+
+	while (n < THREADS && (size_t)n * 16 < f->n &&
+	       !mr_thread_start(&thread[n], "mr-evict", evict_main, f))
+		n++;
+	if (!n)
+		evict_main(f);
+	while (tell && atomic_load(&f->next) < f->n) {
+		tell(data, atomic_load(&f->next), f->n);
+		nanosleep(&while_, NULL);
+	}
+	while (n > 0)
+		pthread_join(thread[--n], NULL);
+}
+
+int mr_loader_evict(struct mr_loader *l,
+		    void (*tell)(void *data, uint64_t done, uint64_t files),
+		    void *data, struct mr_err *err)
+{
+	struct files f = { .l = l };
+	uint64_t start = mr_clock_ns();
+	int e = 0;
+
+	if (!l->plan.source->locate)
+		return 0;
+	pthread_mutex_init(&f.lock, NULL);
+	e = list_files(&f, err);
+	if (!e)
+		evict_all(&f, tell, data);
+	l->cold = f.sum;
+	/* The first batch is not late by this. */
+	l->open_ns += mr_clock_ns() - start;
+	pthread_mutex_destroy(&f.lock);
+	free(f.sample);
+	return e;
+}

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""--storage and --cold: what they refuse, that they change nothing but the
+time, and that the report says so."""
+import os
+
+import pytest
+
+OK = "synthetic shape=4 count=100 | batch 10"
+SLOW = "latency=2ms,iops=2000,bw=100M,stream=50M"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """200 files of 20,000 bytes."""
+    root = tmp_path_factory.mktemp("storage")
+    for i in range(200):
+        (root / f"{i:03}").write_bytes(os.urandom(20_000))
+    return root
+
+
+@pytest.mark.parametrize("profile,says", [
+    ("cehp-hdd", "did you mean 'ceph-hdd'?"),
+    ("s4", "want hdd, ssd, nvme, ceph-hdd or s3"),
+    ("nothing", "storage=nothing: unknown 'nothing'"),
+    ("hdd,latencies=5ms", "did you mean 'latency'?"),
+    ("bw=200Q", "bw=200Q: want a size"),
+    ("latency=5d", "latency=5d: want a time"),
+    ("iops=-3", "iops=-3: want"),
+    ("bw=1G,ssd", "a preset comes first"),
+    ("hdd,", "'' is no limit"),
+])
+def test_nonsense_profiles_are_refused(mill, profile, says):
+    mill.fails("run", OK, "--storage", profile, code=2, says=says)
+    mill.fails("explain", OK, "--storage", profile, code=2, says=says)
+
+
+@pytest.mark.parametrize("fetch", ["direct", "ahead", "auto"])
+@pytest.mark.parametrize("env", [{}, {"MILLRACE_NO_URING": "1"}])
+def test_storage_and_cold_do_not_change_the_batches(mill, files, fetch, env):
+    pipe = f"files {files} | batch 16"
+    want = mill.digest(pipe, "--seed", 3)
+    for more in (["--cold"], ["--storage", SLOW],
+                 ["--cold", "--storage", "s3,latency=1ms"]):
+        assert mill.digest(pipe, "--seed", 3, "--fetch", fetch, "--threads", 2,
+                           *more, env=env) == want
+
+
+@pytest.mark.parametrize("fetch", ["direct", "ahead", "auto"])
+def test_slow_storage_is_the_verdict_and_is_reported(mill, files, fetch):
+    r = mill.json("run", f"files {files} | batch 16", "--storage",
+                  "latency=4ms,iops=400,bw=100M", "--fetch", fetch,
+                  "--threads", 2)
+    assert r["verdict"]["bottleneck"] == "storage"
+    assert "allows" in r["verdict"]["evidence"]
+    assert r["storage"] == "latency=4ms,iops=400,bw=100M"
+    allows = r["storage_allows"]
+    assert allows["iops"] == 400 and allows["latency"] == 0.004
+    assert allows["bw"] == 100 * 2**20 and allows["stream"] == 0
+    assert allows["requests"] >= 200
+    assert abs(allows["mb_per_s"] - 8) < 0.01
+    # never faster than the storage, however busy the machine
+    assert r["seconds"] >= 199 / 400
+    assert 0 < allows["used"] < 1.03
+    assert (r["fetch"] == "direct") == (fetch == "direct")
+
+
+def test_reading_ahead_begins_by_itself_under_a_slow_profile(mill, files):
+    r = mill.json("run", f"files {files} | batch 16", "--storage",
+                  "latency=3ms", "--threads", 2, "--epochs", 3)
+    assert r["fetch"] != "direct" and r["budget"]["wait_in"] > 0
+
+
+def test_mapped_samples_are_shaped_as_well(mill, tmp_path):
+    import numpy as np
+    np.save(tmp_path / "a.npy", np.zeros((100, 1000), np.uint8))
+    r = mill.json("run", f"npy {tmp_path}/a.npy map=yes | batch 10",
+                  "--storage", "iops=1000", "--fetch", "direct")
+    assert r["storage_allows"]["requests"] == 100 and r["seconds"] > 0.09
+
+
+def test_without_a_profile_the_key_is_empty(mill):
+    r = mill.json("run", OK)
+    assert r["storage"] == "" and "storage_allows" not in r
+    assert "cold" not in r
+
+
+def test_the_report_names_profile_and_share(mill, files):
+    r = mill("run", f"files {files} | batch 16", "--storage", "iops=1000")
+    assert "storage as iops=1000, which allows 20.0 MB/s" in r.stdout
+
+
+def test_a_source_that_reads_nothing_is_not_shaped_and_says_so(mill):
+    r = mill("run", OK, "--storage", "hdd", "--cold")
+    assert "which nothing was read from" in r.stdout
+    assert "--cold: no file was evicted" in r.stderr
+
+
+def test_cold_says_what_was_evicted(mill, files):
+    if on_tmpfs(files):
+        pytest.skip("the files are on tmpfs, which keeps them in memory")
+    r = mill("run", f"files {files} | batch 16", "--cold")
+    assert "evicted 200 files, 3.8 MB; 0 % stayed" in r.stdout
+    assert r.stderr == ""
+    cold = mill.json("run", f"files {files} | batch 16", "--cold")["cold"]
+    assert cold == {"files": 200, "bytes": 4_000_000, "stayed": 0,
+                    "unknown": 0}
+
+
+def test_cold_warns_when_files_stay(mill):
+    shm = "/dev/shm"
+    if not on_tmpfs(shm) or not os.access(shm, os.W_OK):
+        pytest.skip("no tmpfs in /dev/shm")
+    path = f"{shm}/millrace-test-{os.getpid()}.tsv"
+    try:
+        with open(path, "w") as f:
+            f.write("x\n" * 10_000)
+        with open(path + ".list", "w") as f:
+            f.write(f"{path}\t1\n")
+        r = mill("run", f"list {path}.list | batch 1", "--cold")
+        assert "(100 %) stayed in the page cache" in r.stderr
+        assert "100 % stayed" in r.stdout
+    finally:
+        for p in (path, path + ".list"):
+            if os.path.exists(p):
+                os.unlink(p)
+
+
+def test_explain_evicts_nothing(mill, files):
+    mill("explain", f"files {files} | batch 16", "--cold")
+
+
+def on_tmpfs(path):
+    best = ("", "")
+    with open("/proc/mounts") as f:
+        for line in f:
+            _, where, kind, *_ = line.split()
+            if os.path.realpath(path).startswith(where) and \
+                    len(where) >= len(best[0]):
+                best = (where, kind)
+    return best[1] in ("tmpfs", "ramfs")
