@@ -321,7 +321,7 @@ struct mr_store_options {
 	bool literal;	   /* store what the last step yields, even where
 			    * the one before it yields less: no */
 	uint64_t shards;   /* files; 0: one for each half gigabyte
-			     * or 262,144 samples */
+			    * or 262,144 samples */
 	bool dry_run;	   /* estimate only */
 	struct mr_options loader; /* threads, memory, on_error, plugins */
 	/* Called before anything is stored, with what is known then. May be

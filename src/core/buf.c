@@ -248,6 +248,11 @@ static bool take_back(struct mr_buf *b)
 	return true;
 }
 
+void mr_buf_ref(struct mr_buf *b)
+{
+	atomic_fetch_add(&b->refs, 1);
+}
+
 void mr_buf_unref(struct mr_buf *b)
 {
 	struct mr_pool *p;

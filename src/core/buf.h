@@ -60,6 +60,7 @@ int mr_pool_get(struct mr_pool *p, size_t bytes, struct mr_buf **out,
  * must hold the only reference. */
 int mr_buf_grow(struct mr_buf *b, size_t bytes, size_t used,
 		struct mr_err *err);
+void mr_buf_ref(struct mr_buf *b);
 void mr_buf_unref(struct mr_buf *b); /* NULL is allowed */
 
 /* The buffer goes to the user: until it comes back it does not count

@@ -7,6 +7,7 @@
 #include "core/futex.h"
 #include "core/mem.h"
 #include "pipe/reader.h"
+#include "pipe/runs.h"
 
 enum {
 	AHEAD_MAX = 2048,      /* positions that the fetcher looks ahead */
@@ -43,6 +44,7 @@ struct mr_fetch {
 	struct mr_budget budget;
 	struct mr_pool pool;
 
+	struct mr_runs runs;
 	struct mr_order_cache order;
 	uint64_t at;	       /* next position to think of */
 	bool inside;	       /* its window is ours */
@@ -209,6 +211,39 @@ static void leave_to_worker(struct mr_fetched *e)
 	publish(e);
 }
 
+/* A sample of a run that has been read. */
+static void give(struct mr_run_read *run, const struct mr_run_waiter *w)
+{
+	struct mr_fetched *e = w->entry;
+
+	if (run->state == MR_RUN_FAILED) {
+		leave_to_worker(e);
+		return;
+	}
+	mr_buf_ref(run->buf);
+	e->error = 0;
+	e->retry = false;
+	e->buf = run->buf;
+	e->data = (uint8_t *)run->buf->data + (w->offset - run->at.offset);
+	e->length = w->length;
+	publish(e);
+}
+
+/* What could not be read as a whole, the workers read one by one. */
+static void complete_run(struct mr_fetch *f, struct mr_request *q)
+{
+	struct mr_run_read *run = q->run;
+	unsigned n = run->waiters;
+	bool whole = q->result >= 0 && (uint64_t)q->result == run->at.length;
+
+	run->state = whole ? MR_RUN_DONE : MR_RUN_FAILED;
+	run->waiters = 0;
+	for (unsigned i = 0; i < n; i++)
+		give(run, &run->waiter[i]);
+	if (!run->left)
+		mr_runs_drop(&f->runs, run);
+}
+
 static void complete(void *data, struct mr_request *q)
 {
 	struct mr_fetch *f = data;
@@ -218,6 +253,10 @@ static void complete(void *data, struct mr_request *q)
 
 	f->free[f->frees++] = (int)(q - f->reader.request);
 	f->completions++;
+	if (q->run) {
+		complete_run(f, q);
+		return;
+	}
 	if (q->advise) {
 		leave_to_worker(e);
 		return;
@@ -225,6 +264,7 @@ static void complete(void *data, struct mr_request *q)
 	e->error = q->result < 0 ? -q->result : 0;
 	e->length = got;
 	e->buf = q->buf;
+	e->data = q->buf->data;
 	/* A file that fills the buffer may go on; a short read of a known
 	 * length has a reason that the worker will find out. */
 	e->retry = !e->error && (to_end ? got == q->want : got < q->want);
@@ -320,6 +360,54 @@ static int prepare(struct mr_fetch *f, struct mr_request *q, uint64_t index)
 	return make_room(f, q, &err);
 }
 
+enum in_run { ALONE, IN_RUN, NO_ROOM };
+
+/* The next position by the run that its sample belongs to, if it has one: no
+ * request at all where that run is there or on its way. */
+static enum in_run start_in_run(struct mr_fetch *f, uint64_t position,
+				uint64_t index)
+{
+	struct mr_request *q = &f->reader.request[f->free[f->frees - 1]];
+	struct mr_run_waiter w = { .entry = &f->entry[position % f->entries] };
+	struct mr_run_read *run;
+	struct mr_extent x;
+	struct mr_err err;
+	bool fresh;
+
+	run = mr_runs_get(&f->runs, position, index, &x, &fresh);
+	if (!run)
+		return ALONE;
+	if (fresh && mr_pool_get(&f->pool, run->at.length, &run->buf, &err)) {
+		mr_runs_drop(&f->runs, run);
+		return err.code == MR_ELIMIT ? NO_ROOM : ALONE;
+	}
+	taken(f);
+	w.entry->to_end = false;
+	w.offset = x.offset;
+	w.length = x.length;
+	run->left -= run->left > 0;
+	if (run->state != MR_RUN_PENDING) {
+		give(run, &w);
+		if (!run->left)
+			mr_runs_drop(&f->runs, run);
+		return IN_RUN;
+	}
+	set_pending(w.entry);
+	run->waiter[run->waiters++] = w;
+	if (!fresh)
+		return IN_RUN;
+	q->entry = NULL;
+	q->run = run;
+	q->at = run->at;
+	q->want = run->at.length;
+	q->buf = run->buf;
+	q->advise = false;
+	f->frees--;
+	f->submitted++;
+	mr_reader_submit(&f->reader, q);
+	return IN_RUN;
+}
+
 /* Starts one request; false when there is no position or no room now. */
 static bool start_one(struct mr_fetch *f)
 {
@@ -329,8 +417,15 @@ static bool start_one(struct mr_fetch *f)
 
 	if (!next_position(f, &position, &index))
 		return false;
+	if (f->runs.samples > 1) {
+		enum in_run r = start_in_run(f, position, index);
+
+		if (r != ALONE)
+			return r == IN_RUN;
+	}
 	q = &f->reader.request[f->free[f->frees - 1]];
 	q->entry = &f->entry[position % f->entries];
+	q->run = NULL;
 	e = prepare(f, q, index);
 	if (e == MR_ELIMIT)
 		return false;
@@ -439,6 +534,7 @@ static void *fetch_main(void *arg)
 		while (go && f->reader.in_flight < atomic_load(&f->depth) &&
 		       start_one(f))
 			;
+		mr_runs_expire(&f->runs, f->at);
 		f->slack |= f->reader.in_flight < atomic_load(&f->depth);
 		if (f->reader.in_flight == 0)
 			rest(f, seen);
@@ -545,6 +641,7 @@ int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,
 						       BYTES_MAX,
 		       false);
 	mr_pool_init(&f->pool, &f->budget, MR_READER_MAX);
+	mr_runs_init(&f->runs, l, f->budget.max);
 	e = fetch_alloc(f, err);
 	if (!e && (mode == MR_FETCH_AHEAD || f->remote)) {
 		/* Before a worker comes and takes it. */
@@ -575,6 +672,7 @@ void mr_fetch_free(struct mr_fetch *f)
 		pthread_join(f->thread, NULL);
 	}
 	mr_reader_fini(&f->reader);
+	mr_runs_fini(&f->runs);
 	for (uint64_t i = 0; f->entry && i < f->entries; i++)
 		mr_buf_unref(f->entry[i].buf);
 	free(f->entry);

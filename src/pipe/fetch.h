@@ -22,9 +22,10 @@ enum { MR_FETCH_WINDOW = 16 };
 /* What was read for one position. */
 struct mr_fetched {
 	atomic_uint state;
-	int error;	    /* errno, or 0 */
-	bool retry;	    /* the worker must read it itself */
-	struct mr_buf *buf; /* holds the bytes */
+	int error;	     /* errno, or 0 */
+	bool retry;	     /* the worker must read it itself */
+	struct mr_buf *buf;  /* holds the bytes, which lie */
+	const uint8_t *data; /* here */
 	size_t length;
 	size_t advised; /* bytes that the kernel was asked to read */
 	bool to_end;	/* its length was not known */

@@ -143,3 +143,33 @@ uint64_t mr_order_at(const struct mr_order *o, struct mr_order_cache *c,
 		return block_at(o, c, g);
 	return mr_perm_at(&c->all, g);
 }
+
+/* ---- runs ---- */
+
+uint64_t mr_order_span(const struct mr_order *o)
+{
+	return GROUP * o->block;
+}
+
+bool mr_order_run(const struct mr_order *o, struct mr_order_cache *c,
+		  uint64_t epoch, uint64_t at, uint64_t index, uint64_t n,
+		  struct mr_span *s)
+{
+	uint64_t turned, whole = o->n / o->block * o->block;
+
+	if (o->kind == MR_ORDER_SEQUENTIAL) {
+		s->first = index - index % n;
+		s->end = s->first + n;
+		return s->end <= o->n;
+	}
+	if (o->kind != MR_ORDER_BLOCK || at >= whole)
+		return false;
+	if (!c->valid || c->epoch != epoch)
+		cache_epoch(o, c, epoch);
+	turned = (index + o->n - c->turn) % o->n;
+	s->first = (turned - turned % n + c->turn) % o->n;
+	s->end = (at / (GROUP * o->block) + 1) * GROUP * o->block;
+	if (s->end > whole)
+		s->end = whole;
+	return s->first + n <= o->n;
+}

@@ -18,8 +18,9 @@
 enum { MR_READER_MAX = MR_HELD_MAX, MR_READER_THREADS = 256 };
 
 struct mr_request {
-	struct mr_fetched *entry; /* the caller's */
-	struct mr_buf *buf;	  /* where the bytes go */
+	struct mr_fetched *entry; /* the caller's, one of both */
+	struct mr_run_read *run;
+	struct mr_buf *buf; /* where the bytes go */
 	struct mr_extent at;
 	size_t want;
 	bool advise;	 /* the kernel is told to read it, nothing more */
@@ -41,9 +42,9 @@ struct mr_reader {
 	bool no_more; /* the system gives no further one */
 	struct mr_queue todo, finished;
 	const atomic_bool *stop; /* ends requests to servers when it is set */
-	struct mr_shape *shape; /* or NULL; set before the first submit */
-	struct mr_held held;	/* done, but by the shaper not yet */
-	atomic_bool hurry;	/* nobody waits for them any more */
+	struct mr_shape *shape;	 /* or NULL; set before the first submit */
+	struct mr_held held;	 /* done, but by the shaper not yet */
+	atomic_bool hurry;	 /* nobody waits for them any more */
 };
 
 /* remote: requests may be for files on servers, which only threads can

@@ -158,13 +158,13 @@ static int take_fetched(struct mr_worker *w, const struct mr_fetched *got,
 	if (got->error)
 		return mr_err_sys(&w->err, got->error, x->path, "cannot read");
 	*n = got->length;
-	*data = got->buf->data;
+	*data = (uint8_t *)(uintptr_t)got->data;
 	if (s->out < 0)
 		return 0;
 	*data = mr_sink_reserve(w, s, *n, 0);
 	if (!*data)
 		return w->err.code;
-	memcpy(*data, got->buf->data, *n);
+	memcpy(*data, got->data, *n);
 	return 0;
 }
 

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pipe/runs.h"
+
+#include "core/mem.h"
+
+enum {
+	RUN_BYTES = 1 << 20,
+	GAP_MAX = 4096, /* bytes between neighbours that are read along */
+	PROBES = 64,
+};
+
+/* ---- are there any? ---- */
+
+static int locate(const struct mr_runs *r, uint64_t index, struct mr_extent *x)
+{
+	const struct mr_plan *p = &r->l->plan;
+	char path[4096];
+	struct mr_err err;
+
+	*x = (struct mr_extent){ 0 };
+	/* A path of its own for each sample has no neighbours. */
+	return p->source->locate(p->source_self, index, path, sizeof(path), x,
+				 &err) ||
+	       x->length == MR_TO_END || (x->fd < 0 && !x->input);
+}
+
+/* Does b follow a in the same file? */
+static bool follows(const struct mr_extent *a, const struct mr_extent *b)
+{
+	uint64_t end = a->offset + a->length;
+
+	return a->fd == b->fd && a->input == b->input && b->offset >= end &&
+	       b->offset - end <= GAP_MAX;
+}
+
+/* Bytes of a sample, by some that are spread evenly; 0: they do not lie end to
+ * end. */
+static uint64_t mean_bytes(const struct mr_runs *r)
+{
+	uint64_t n = r->l->plan.samples, sum = 0, seen = 0, pairs = 0;
+
+	for (uint64_t i = 0; i < PROBES && n > 1; i++) {
+		uint64_t at =
+			(n - 1) / PROBES * i + (n - 1) % PROBES * i / PROBES;
+		struct mr_extent a, b;
+
+		if (locate(r, at, &a) || locate(r, at + 1, &b))
+			continue;
+		sum += a.length;
+		seen++;
+		pairs += follows(&a, &b);
+	}
+	return seen && pairs * 4 > seen * 3 ? sum / seen + 1 : 0;
+}
+
+void mr_runs_init(struct mr_runs *r, const struct mr_loader *l, size_t budget)
+{
+	const struct mr_order *o = &l->order;
+	uint64_t bytes, most, span;
+
+	*r = (struct mr_runs){ .l = l };
+	if (o->kind == MR_ORDER_SHUFFLE || o->ranks > 1 ||
+	    !l->plan.source->locate)
+		return;
+	bytes = mean_bytes(r);
+	if (!bytes)
+		return;
+	most = RUN_BYTES / bytes;
+	if (most > MR_RUN_SAMPLES)
+		most = MR_RUN_SAMPLES;
+	/* In block order all runs of a group are there at once. */
+	span = o->kind == MR_ORDER_BLOCK ? mr_order_span(o) : 4 * most;
+	if (most < 2 || span * bytes > budget / 2)
+		return;
+	/* Blocks are whole runs. */
+	while (o->kind == MR_ORDER_BLOCK && o->block % most)
+		most--;
+	r->samples = most;
+}
+
+/* ---- finding ---- */
+
+static struct mr_run_read **bucket_of(struct mr_runs *r, uint64_t epoch,
+				      uint64_t number)
+{
+	return &r->bucket[(number * 31 + epoch) % MR_RUN_BUCKETS];
+}
+
+/* The extent from the first to the last sample of a run. */
+static bool cover(const struct mr_runs *r, uint64_t first, struct mr_extent *at)
+{
+	struct mr_extent a, b;
+
+	if (first + r->samples > r->l->plan.samples || locate(r, first, &a))
+		return false;
+	*at = a;
+	for (uint64_t i = 1; i < r->samples; i++, a = b)
+		if (locate(r, first + i, &b) || !follows(&a, &b))
+			return false;
+	at->length = a.offset + a.length - at->offset;
+	at->mapped = NULL;
+	return at->length <= 4 * (uint64_t)RUN_BYTES;
+}
+
+static struct mr_run_read *make(struct mr_runs *r)
+{
+	struct mr_run_read *run = r->free;
+
+	if (run)
+		r->free = run->next;
+	else
+		run = mr_alloc(1, sizeof(*run), NULL);
+	return run;
+}
+
+struct mr_run_read *mr_runs_get(struct mr_runs *r, uint64_t position,
+				uint64_t index, struct mr_extent *x,
+				bool *fresh)
+{
+	const struct mr_loader *l = r->l;
+	uint64_t batch = position / l->rows, epoch = batch / l->epoch_batches;
+	uint64_t base = epoch * l->epoch_batches * l->rows;
+	struct mr_run_read **at, *run;
+	struct mr_extent all;
+	struct mr_span s;
+
+	*fresh = false;
+	if (!mr_order_run(&l->order, &r->order, epoch, position - base, index,
+			  r->samples, &s) ||
+	    locate(r, index, x))
+		return NULL;
+	at = bucket_of(r, epoch, s.first);
+	for (run = *at; run; run = run->next)
+		if (run->number == s.first && run->epoch == epoch)
+			return run;
+	if (!cover(r, s.first, &all) || !(run = make(r)))
+		return NULL;
+	run->epoch = epoch;
+	run->number = s.first;
+	run->expires = base + s.end;
+	run->state = MR_RUN_PENDING;
+	run->at = all;
+	run->buf = NULL;
+	run->left = (unsigned)r->samples;
+	run->waiters = 0;
+	run->next = *at;
+	*at = run;
+	*fresh = true;
+	return run;
+}
+
+/* ---- letting go ---- */
+
+void mr_runs_drop(struct mr_runs *r, struct mr_run_read *run)
+{
+	struct mr_run_read **at = bucket_of(r, run->epoch, run->number);
+
+	while (*at != run)
+		at = &(*at)->next;
+	*at = run->next;
+	mr_buf_unref(run->buf);
+	run->buf = NULL;
+	run->next = r->free;
+	r->free = run;
+}
+
+void mr_runs_expire(struct mr_runs *r, uint64_t position)
+{
+	if (r->samples < 2 || position < r->swept + 256)
+		return;
+	r->swept = position;
+	for (int i = 0; i < MR_RUN_BUCKETS; i++) {
+		struct mr_run_read *run = r->bucket[i], *next;
+
+		for (; run; run = next) {
+			next = run->next;
+			if (run->expires <= position &&
+			    run->state != MR_RUN_PENDING)
+				mr_runs_drop(r, run);
+		}
+	}
+}
+
+void mr_runs_fini(struct mr_runs *r)
+{
+	for (int i = 0; i < MR_RUN_BUCKETS; i++)
+		while (r->bucket[i])
+			mr_runs_drop(r, r->bucket[i]);
+	while (r->free) {
+		struct mr_run_read *run = r->free;
+
+		r->free = run->next;
+		free(run);
+	}
+}
