@@ -9,5 +9,7 @@
  * thread. Environment MILLRACE_SIMD=none says no, so that the plain twins can
  * be tested and measured anywhere. */
 bool mr_cpu_avx2(void);
+/* SSE4.2's crc32 and the multiplication without carry; likewise. */
+bool mr_cpu_crc32c(void);
 
 #endif
