@@ -29,15 +29,6 @@ static bool good_length(const uint8_t *head, uint64_t *length)
 	return masked_crc(head, 8) == mr_le32(head + 8);
 }
 
-int mr_recfile_read(const struct mr_recfile *r, void *to, size_t n,
-		    uint64_t offset, struct mr_err *err)
-{
-	if (r->unpack)
-		return mr_unpacked_read(r->unpack, to, n, r->base + offset,
-					r->path, err);
-	return mr_input_read(r->in, to, n, offset, err);
-}
-
 /* ---- the walk from header to header ---- */
 
 struct walk {
@@ -53,10 +44,10 @@ static int look_at(struct walk *w, uint64_t at, const uint8_t **head,
 	size_t n = at - w->last > SPARSE ? PEEK : WINDOW;
 	int e = 0;
 
-	if (w->r->size - at < n)
-		n = (size_t)(w->r->size - at);
+	if (w->r->part.size - at < n)
+		n = (size_t)(w->r->part.size - at);
 	if (at < w->from || at + MR_RECORD_HEAD > w->from + w->have) {
-		e = mr_recfile_read(w->r, w->window, n, at, err);
+		e = mr_part_read(&w->r->part, w->window, n, at, err);
 		w->from = at;
 		w->have = e ? 0 : n;
 	}
@@ -83,11 +74,11 @@ static int walk_records(struct walk *w, struct mr_err *err)
 	const uint8_t *head;
 	int e = 0;
 
-	while (!e && at < r->size && !r->tail) {
+	while (!e && at < r->part.size && !r->tail) {
 		e = add(w, at, err);
 		if (e)
 			break;
-		if (r->size - at < MR_RECORD_FRAME) {
+		if (r->part.size - at < MR_RECORD_FRAME) {
 			r->tail = MR_TAIL_CUT;
 			break;
 		}
@@ -96,7 +87,7 @@ static int walk_records(struct walk *w, struct mr_err *err)
 			break;
 		if (!good_length(head, &length))
 			r->tail = MR_TAIL_LENGTH;
-		else if (length > r->size - at - MR_RECORD_FRAME)
+		else if (length > r->part.size - at - MR_RECORD_FRAME)
 			r->tail = MR_TAIL_CUT;
 		else
 			at += length + MR_RECORD_FRAME;
@@ -105,7 +96,7 @@ static int walk_records(struct walk *w, struct mr_err *err)
 		e = mr_grow(&r->at, &w->cap, r->n + 1, sizeof(*r->at),
 			    SIZE_MAX / 16, err);
 	if (!e)
-		r->at[r->n] = r->size;
+		r->at[r->n] = r->part.size;
 	return e;
 }
 
@@ -137,13 +128,13 @@ static bool take_index(struct mr_recfile *r, const uint8_t *p, size_t bytes)
 		    r->at[i] - last < MR_RECORD_FRAME)
 			return false;
 	}
-	return r->at[r->n] == r->size && (r->n || !r->tail);
+	return r->at[r->n] == r->part.size && (r->n || !r->tail);
 }
 
 static bool load_index(struct mr_recfile *r, int place, struct mr_err *err)
 {
-	size_t bytes, max = (size_t)(r->size / MR_RECORD_FRAME + 3) * 8;
-	uint8_t *p = mr_index_load(r->in, "tfrecord", place, max, &bytes);
+	size_t bytes, max = (size_t)(r->part.size / MR_RECORD_FRAME + 3) * 8;
+	uint8_t *p = mr_index_load(r->part.in, "tfrecord", place, max, &bytes);
 	bool ok = false;
 
 	if (!p)
@@ -170,7 +161,7 @@ static void save_index(const struct mr_recfile *r, int place)
 	mr_le64_put(p, r->tail);
 	for (uint64_t i = 0; i <= r->n; i++)
 		mr_le64_put(p + 8 + 8 * i, r->at[i]);
-	mr_index_save(r->in, "tfrecord", place, p, (size_t)(r->n + 2) * 8);
+	mr_index_save(r->part.in, "tfrecord", place, p, (size_t)(r->n + 2) * 8);
 	free(p);
 }
 
@@ -182,8 +173,9 @@ static int find_packing(const struct mr_recfile *r, enum mr_packing *packing,
 {
 	uint8_t head[MR_RECORD_HEAD];
 	uint64_t length;
-	size_t n = r->size < sizeof(head) ? (size_t)r->size : sizeof(head);
-	int e = mr_input_read(r->in, head, n, 0, err);
+	size_t n = r->part.size < sizeof(head) ? (size_t)r->part.size :
+						 sizeof(head);
+	int e = mr_input_read(r->part.in, head, n, 0, err);
 
 	*packing = MR_PACKED_NOT;
 	if (!e && (n < sizeof(head) || !good_length(head, &length)))
@@ -196,7 +188,7 @@ static int no_records(const struct mr_recfile *r, struct mr_err *err)
 	return mr_err_set(err, MR_EDATA,
 			  "%s: is no TFRecord file, or damaged: its first "
 			  "record %s",
-			  r->path,
+			  r->part.path,
 			  r->tail == MR_TAIL_CUT ?
 				  "is longer than the file" :
 				  "has a length whose checksum is wrong");
@@ -206,31 +198,26 @@ int mr_recfile_open(struct mr_recfile *r, struct mr_unpacked *u, int place,
 		    struct mr_err *err)
 {
 	enum mr_packing packing;
-	int e = mr_input_open(&r->in, r->path, err);
+	int e = mr_part_open(&r->part, err);
 
-	if (e)
-		return e;
-	r->size = mr_input_size(r->in);
-	e = find_packing(r, &packing, err);
-	if (!e && packing) {
-		e = mr_unpacked_add(u, r->in, packing, &r->base, &r->size, err);
-		r->unpack = u;
-	}
-	if (e || (!r->unpack && load_index(r, place, err)))
+	if (!e)
+		e = find_packing(r, &packing, err);
+	if (!e && packing)
+		e = mr_part_unpack(&r->part, u, packing, err);
+	if (e || (!packing && load_index(r, place, err)))
 		return e;
 	e = make_index(r, err);
 	if (!e && r->n == 1 && r->tail)
 		e = no_records(r, err);
-	if (!e && !r->unpack)
+	if (!e && !packing)
 		save_index(r, place);
 	return e;
 }
 
 void mr_recfile_close(struct mr_recfile *r)
 {
-	mr_input_close(r->in);
+	mr_part_close(&r->part);
 	free(r->at);
-	free(r->path);
 	*r = (struct mr_recfile){ 0 };
 }
 
@@ -239,15 +226,7 @@ void mr_recfile_close(struct mr_recfile *r)
 void mr_recfile_extent(const struct mr_recfile *r, uint64_t k,
 		       struct mr_extent *e)
 {
-	uint64_t at = r->at[k], n = r->at[k + 1] - at;
-
-	if (r->in && !r->unpack)
-		mr_input_extent(r->in, at, n, e);
-	else
-		*e = (struct mr_extent){ .path = r->path,
-					 .fd = r->unpack ? r->unpack->fd : -1,
-					 .offset = r->base + at,
-					 .length = n };
+	mr_part_extent(&r->part, r->at[k], r->at[k + 1] - r->at[k], e);
 }
 
 int mr_recfile_check(const struct mr_recfile *r, uint64_t k, struct mr_err *err)
@@ -260,11 +239,11 @@ int mr_recfile_check(const struct mr_recfile *r, uint64_t k, struct mr_err *err)
 		return mr_err_set(err, MR_EDATA,
 				  "truncated: the record at byte %llu goes on "
 				  "beyond the file's %llu bytes",
-				  at, (unsigned long long)r->size);
+				  at, (unsigned long long)r->part.size);
 	return mr_err_set(err, MR_EDATA,
 			  "the checksum of the length at byte %llu is wrong; "
 			  "all after it is lost, %llu bytes",
-			  at, (unsigned long long)r->size - at);
+			  at, (unsigned long long)r->part.size - at);
 }
 
 int mr_record_data(const void *bytes, size_t n, uint64_t offset, bool check,

@@ -19,17 +19,14 @@ enum { MR_RECORD_HEAD = 12, MR_RECORD_FOOT = 4, MR_RECORD_FRAME = 16 };
 enum mr_record_tail { MR_TAIL_NONE, MR_TAIL_CUT, MR_TAIL_LENGTH };
 
 struct mr_recfile {
-	char *path;
-	struct mr_input *in;		  /* NULL when it is not kept open */
-	const struct mr_unpacked *unpack; /* where the bytes lie, or NULL */
-	uint64_t base, size;		  /* ...from there, so many */
+	struct mr_part part;
 	uint64_t n, first;	  /* records, and the first one's index */
 	uint64_t *at;		  /* n + 1 offsets, frames included */
 	enum mr_record_tail tail; /* the last record is damaged */
 };
 
 /*
- * Open and index r->path, which becomes r's. What is damaged is the last of
+ * Open and index r->part.path, which is r's. What is damaged is the last of
  * the records, since nobody knows where the next one begins; MR_EDATA when
  * it is the first.
  */
@@ -40,8 +37,6 @@ void mr_recfile_close(struct mr_recfile *r);
 /* Where record k lies, frame included. */
 void mr_recfile_extent(const struct mr_recfile *r, uint64_t k,
 		       struct mr_extent *e);
-int mr_recfile_read(const struct mr_recfile *r, void *to, size_t n,
-		    uint64_t offset, struct mr_err *err);
 
 /* MR_EDATA with the reason when record k is the damaged one. */
 int mr_recfile_check(const struct mr_recfile *r, uint64_t k,

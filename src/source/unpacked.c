@@ -12,7 +12,11 @@
 #include "core/file.h"
 #include "core/mem.h"
 
-enum { PIECE = 1 << 18 };
+enum {
+	PIECE = 1 << 18,
+	/* So that a process does not run out of descriptors. */
+	KEPT_OPEN = 512,
+};
 
 /* One file on its way. */
 struct job {
@@ -226,21 +230,73 @@ int mr_unpacked_add(struct mr_unpacked *u, struct mr_input *in,
 	return e;
 }
 
-int mr_unpacked_read(const struct mr_unpacked *u, void *to, size_t n,
-		     uint64_t offset, const char *path, struct mr_err *err)
+/* ---- a file, packed or not ---- */
+
+int mr_part_open(struct mr_part *p, struct mr_err *err)
+{
+	int e = mr_input_open(&p->in, p->path, err);
+
+	if (!e)
+		p->size = mr_input_size(p->in);
+	return e;
+}
+
+void mr_part_close(struct mr_part *p)
+{
+	mr_input_close(p->in);
+	free(p->path);
+	*p = (struct mr_part){ 0 };
+}
+
+int mr_part_unpack(struct mr_part *p, struct mr_unpacked *u,
+		   enum mr_packing packing, struct mr_err *err)
+{
+	p->unpack = u;
+	return mr_unpacked_add(u, p->in, packing, &p->base, &p->size, err);
+}
+
+void mr_part_settle(struct mr_part *p, size_t files)
+{
+	if (mr_input_fd(p->in) < 0 || (!p->unpack && files <= KEPT_OPEN))
+		return;
+	mr_input_close(p->in);
+	p->in = NULL;
+}
+
+static int read_unpacked(const struct mr_part *p, void *to, size_t n,
+			 uint64_t offset, struct mr_err *err)
 {
 	size_t got = 0;
 
 	while (got < n) {
-		ssize_t k = pread(u->fd, (char *)to + got, n - got,
-				  (off_t)(offset + got));
+		ssize_t k = pread(p->unpack->fd, (char *)to + got, n - got,
+				  (off_t)(p->base + offset + got));
 
 		if (k < 0 && errno == EINTR)
 			continue;
 		if (k <= 0)
-			return mr_err_sys(err, k < 0 ? errno : EIO, path,
+			return mr_err_sys(err, k < 0 ? errno : EIO, p->path,
 					  "cannot read what was unpacked");
 		got += (size_t)k;
 	}
 	return 0;
+}
+
+int mr_part_read(const struct mr_part *p, void *to, size_t n, uint64_t offset,
+		 struct mr_err *err)
+{
+	return p->unpack ? read_unpacked(p, to, n, offset, err) :
+			   mr_input_read(p->in, to, n, offset, err);
+}
+
+void mr_part_extent(const struct mr_part *p, uint64_t offset, uint64_t n,
+		    struct mr_extent *e)
+{
+	if (p->in && !p->unpack)
+		mr_input_extent(p->in, offset, n, e);
+	else
+		*e = (struct mr_extent){ .path = p->path,
+					 .fd = p->unpack ? p->unpack->fd : -1,
+					 .offset = p->base + offset,
+					 .length = n };
 }

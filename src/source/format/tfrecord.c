@@ -38,13 +38,8 @@ static const struct mr_param params[] = {
 	MR_PARAM_END
 };
 
-enum {
-	/* Of more files the others are opened for each read, so that a
-	 * process does not run out of descriptors. */
-	KEPT_OPEN = 512,
-	/* When so much has been looked at, one record of each file must do. */
-	EXAMINE_BYTES = 64 << 20,
-};
+/* When so much has been looked at, one record of each file must do. */
+enum { EXAMINE_BYTES = 64 << 20 };
 
 /* ---- names and types ---- */
 
@@ -54,7 +49,7 @@ static int examine_record(struct tfrecord *s, struct mr_survey *v,
 {
 	size_t n = (size_t)(r->at[k + 1] - r->at[k]), length;
 	const uint8_t *data;
-	int e = mr_recfile_read(r, buf, n, r->at[k], err);
+	int e = mr_part_read(&r->part, buf, n, r->at[k], err);
 
 	if (e)
 		return e;
@@ -63,7 +58,7 @@ static int examine_record(struct tfrecord *s, struct mr_survey *v,
 		return 0;
 	e = mr_survey_add(v, data, length, err);
 	if (e)
-		mr_err_prefix(err, "%s[%llu]: ", r->path,
+		mr_err_prefix(err, "%s[%llu]: ", r->part.path,
 			      (unsigned long long)k);
 	return e;
 }
@@ -102,12 +97,8 @@ static int open_file(struct tfrecord *s, struct mr_recfile *r,
 		e = examine_file(s, v, r, bytes, err);
 	r->first = s->records;
 	s->records += r->n;
-	/* An unpacked file is not needed any more. */
-	if (!e && r->in && mr_input_fd(r->in) >= 0 &&
-	    (r->unpack || s->files > KEPT_OPEN)) {
-		mr_input_close(r->in);
-		r->in = NULL;
-	}
+	if (!e)
+		mr_part_settle(&r->part, s->files);
 	return e;
 }
 
@@ -124,7 +115,7 @@ static int list_files(struct tfrecord *s, const char *cwd, struct mr_err *err)
 	s->file = mr_alloc(n, sizeof(*s->file), err);
 	for (size_t i = 0; i < n; i++) {
 		if (s->file && (n == 1 || !mr_index_is(paths[i])))
-			s->file[s->files++].path = paths[i];
+			s->file[s->files++].part.path = paths[i];
 		else
 			free(paths[i]);
 	}
@@ -224,7 +215,7 @@ static size_t key(const void *self, uint64_t index, char *buf, size_t cap)
 {
 	const struct mr_recfile *r = file_of(self, index);
 
-	return (size_t)snprintf(buf, cap, "%s[%llu]", r->path,
+	return (size_t)snprintf(buf, cap, "%s[%llu]", r->part.path,
 				(unsigned long long)(index - r->first));
 }
 
