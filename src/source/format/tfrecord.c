@@ -29,7 +29,7 @@ static const struct mr_param params[] = {
 		"of any length, empty: all"),
 	MR_BOOL(struct tfrecord, check, "yes",
 		"check the CRC of each record that is read"),
-	MR_INT(struct tfrecord, examine, "100", 1, 1e6,
+	MR_INT(struct tfrecord, examine, "1000", 1, 1e6,
 	       "records of each file that are looked at for names and types"),
 	MR_ENUM(struct tfrecord, index, "auto", mr_index_words, MR_INDEX_HELP),
 	MR_SIZE(struct tfrecord, unpack, "16G", 0, 1e15,
