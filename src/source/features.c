@@ -24,8 +24,8 @@ static struct mr_seen *find_seen(const struct mr_survey *s, const char *name,
 				 size_t len)
 {
 	for (size_t i = 0; i < s->n; i++)
-		if (!strncmp(s->seen[i].name, name, len) &&
-		    !s->seen[i].name[len])
+		if (strlen(s->seen[i].name) == len &&
+		    !memcmp(s->seen[i].name, name, len))
 			return &s->seen[i];
 	return NULL;
 }
