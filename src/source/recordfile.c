@@ -104,9 +104,15 @@ static int make_index(struct mr_recfile *r, struct mr_err *err)
 {
 	struct walk w = { .r = r, .window = mr_alloc(1, WINDOW, err) };
 	int e = w.window ? walk_records(&w, err) : MR_ENOMEM;
+	uint64_t *less;
 
 	free(w.window);
-	return e;
+	if (e)
+		return e;
+	/* Growing took some in advance. */
+	less = realloc(r->at, (size_t)(r->n + 1) * sizeof(*r->at));
+	r->at = less ? less : r->at;
+	return 0;
 }
 
 /* ---- a kept index: tail, then the offsets ---- */
