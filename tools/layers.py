@@ -17,7 +17,7 @@ MAY = {
     'dist': ['core', 'trace'],
     'cache': ['core', 'trace', 'dist'],
     'op': ['core', 'kernel'],
-    'source': ['core', 'trace', 'io', 'store'],
+    'source': ['core', 'kernel', 'trace', 'io', 'store'],
     'stream': ['core', 'trace', 'dist'],
     'pipe': ['core', 'kernel', 'trace', 'io', 'store', 'dist', 'cache', 'op',
              'source', 'stream'],

@@ -18,7 +18,9 @@
 #include <jpeglib.h>
 #include <spng.h>
 
+#include "core/le.h"
 #include "core/mem.h"
+#include "kernel/crc32c.h"
 
 /* ---- what fails, and when ---- */
 
@@ -263,6 +265,94 @@ static void make_tars(void)
 	assert_int_equal(fclose(f[0]) | fclose(f[1]), 0);
 }
 
+/* ---- the same rows in others' containers ---- */
+
+static uint32_t masked_crc(const void *p, size_t n)
+{
+	uint32_t c = mr_crc32c(p, n);
+
+	return (c >> 15 | c << 17) + 0xa282ead8u;
+}
+
+/* Records of { data: the row, label: its number times 3 }. */
+static void put_tfrecord(const uint8_t *rows)
+{
+	static const uint8_t before[] = "\12\43\12\21\12\4data\22\11\12\7\12\5";
+	static const uint8_t after[] = "\12\16\12\5label\22\5\32\3\12\1";
+	enum {
+		BEFORE = sizeof(before) - 1,
+		AFTER = sizeof(after) - 1,
+		BODY = BEFORE + WIDTH + AFTER + 1
+	};
+	uint8_t file[N][BODY + 16];
+
+	for (size_t i = 0; i < N; i++) {
+		uint8_t *p = file[i], *body = p + 12;
+
+		mr_le64_put(p, BODY);
+		mr_le32_put(p + 8, masked_crc(p, 8));
+		memcpy(body, before, BEFORE);
+		memcpy(body + BEFORE, rows + i * WIDTH, WIDTH);
+		memcpy(body + BEFORE + WIDTH, after, AFTER);
+		body[BODY - 1] = (uint8_t)(i * 3);
+		mr_le32_put(body + BODY, masked_crc(body, BODY));
+	}
+	put("x.tfrecord", file, sizeof(file));
+}
+
+static void put_mds(const uint8_t *rows)
+{
+	const char *index =
+		"{\"version\": 2, \"shards\": [{\"column_names\": [\"data\", "
+		"\"label\"], \"column_encodings\": [\"ndarray:uint8:5\", "
+		"\"int\"], \"column_sizes\": [5, 8], \"compression\": null, "
+		"\"format\": \"mds\", \"raw_data\": {\"basename\": \"s\"}, "
+		"\"zip_data\": null, \"samples\": 13}]}";
+	enum { SAMPLE = WIDTH + 8, HEAD = 4 + 4 * (N + 1) };
+	uint8_t file[HEAD + N * SAMPLE];
+
+	mr_le32_put(file, N);
+	for (uint32_t i = 0; i <= N; i++)
+		mr_le32_put(file + 4 + 4 * i, HEAD + i * SAMPLE);
+	for (size_t i = 0; i < N; i++) {
+		memcpy(file + HEAD + i * SAMPLE, rows + i * WIDTH, WIDTH);
+		mr_le64_put(file + HEAD + i * SAMPLE + WIDTH, i * 3);
+	}
+	assert_int_equal(mkdir(textf("%s/mds", top), 0755), 0);
+	put("mds/index.json", index, strlen(index));
+	put("mds/s", file, sizeof(file));
+}
+
+/* An array of bytes and an integer. */
+static void put_beton(const uint8_t *rows)
+{
+	enum {
+		FIELD = 1041,
+		HEAD = 24 + 2 * FIELD,
+		DATA = HEAD + N * 16,
+		TABLE = DATA + N * WIDTH
+	};
+	static uint8_t file[TABLE + N * 24];
+	const char *type = "[[\"\", \"|u1\"]]";
+	uint8_t *field = file + 24;
+
+	mr_le32_put(file, 2 | 2 << 16);
+	mr_le32_put(file + 4, 1 << 21);
+	mr_le64_put(file + 8, N);
+	mr_le64_put(file + 16, TABLE);
+	memcpy(field, "\4data", 5);
+	mr_le64_put(field + 17, WIDTH);
+	mr_le64_put(field + 17 + 256, strlen(type));
+	memcpy(field + 17 + 264, type, strlen(type));
+	memcpy(field + FIELD, "\1label", 6);
+	for (size_t i = 0; i < N; i++) {
+		mr_le64_put(file + HEAD + 16 * i, DATA + i * WIDTH);
+		mr_le64_put(file + HEAD + 16 * i + 8, i * 3);
+	}
+	memcpy(file + DATA, rows, N * WIDTH);
+	put("x.beton", file, sizeof(file));
+}
+
 static int make_data(void **state)
 {
 	static uint8_t bytes[1000], rows[N * WIDTH];
@@ -289,6 +379,9 @@ static int make_data(void **state)
 	put_npy("y.npy", "<i8", 1, shape, labels, sizeof(labels));
 	make_images();
 	make_tars();
+	put_tfrecord(rows);
+	put_mds(rows);
+	put_beton(rows);
 	return 0;
 }
 
@@ -620,6 +713,32 @@ static void test_tars_survive_every_failure(void **state)
 				 .labels = true });
 }
 
+/* The index is not kept: calls that make files are not failed here. */
+static void test_records_survive_every_failure(void **state)
+{
+	(void)state;
+	check_kind((struct job){ .text = "tfrecord %s/x.tfrecord index=no "
+					 "features=data[5],label | cast i16 "
+					 "field=data | batch 4",
+				 .labels = true });
+}
+
+static void test_shards_survive_every_failure(void **state)
+{
+	(void)state;
+	check_kind((struct job){ .text = "mds %s/mds | cast i16 field=data | "
+					 "batch 4",
+				 .labels = true });
+}
+
+static void test_betons_survive_every_failure(void **state)
+{
+	(void)state;
+	check_kind((struct job){ .text = "beton %s/x.beton | cast i16 "
+					 "field=data | batch 4",
+				 .labels = true });
+}
+
 static void check_images(const char *text)
 {
 	struct job j = { .text = text, .images = true, .threads = 2 };
@@ -696,6 +815,9 @@ int main(void)
 		cmocka_unit_test(test_padded_files_survive_every_failure),
 		cmocka_unit_test(test_listed_files_survive_every_failure),
 		cmocka_unit_test(test_tars_survive_every_failure),
+		cmocka_unit_test(test_records_survive_every_failure),
+		cmocka_unit_test(test_shards_survive_every_failure),
+		cmocka_unit_test(test_betons_survive_every_failure),
 		cmocka_unit_test(test_joined_images_survive_every_failure),
 		cmocka_unit_test(
 			test_images_step_by_step_survive_every_failure),

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mds: MosaicML's streaming shards. */
+#include <stdio.h>
+#include <xxhash.h>
+
+#include "core/le.h"
+#include "source/mdscolumn.h"
+#include "source/paths.h"
+
+/*
+ * A shard: samples 4 | offsets 4 each, one more than samples | JSON | samples
+ * A sample: sizes 4 each of the columns that have none | the columns
+ */
+struct shard {
+	struct mr_part part;
+	uint32_t *at; /* n + 1 */
+	uint64_t n, first;
+};
+
+struct mds {
+	const char *dir, *columns;
+	uint64_t unpack;
+	struct mr_mds_index index;
+	struct shard *shard;
+	size_t shards;
+	uint64_t samples;
+	struct mr_unpacked unpacked;
+	struct mr_mds_field field[MR_MAX_FIELDS];
+	int fields;
+};
+
+static const struct mr_param params[] = {
+	MR_TEXT(struct mds, dir, NULL, "folder with index.json and shards"),
+	MR_TEXT(struct mds, columns, "",
+		"those wanted, in that order: a,b; empty: all"),
+	MR_SIZE(struct mds, unpack, "16G", 0, 1e15,
+		"what compressed shards may take in a temporary file, all "
+		"together; TMPDIR says where"),
+	MR_PARAM_END
+};
+
+/* ---- shards ---- */
+
+/* The raw file, or else the compressed one. */
+static int open_part(struct mds *s, const char *dir,
+		     const struct mr_mds_shard *x, struct mr_part *p,
+		     struct mr_err *err)
+{
+	char path[4096];
+	bool zip = !x->raw;
+	int e = MR_EIO;
+
+	if (x->raw) {
+		e = mr_path_join(path, sizeof(path), dir, "", x->raw, err);
+		p->path = e ? NULL : mr_strdup(path, err);
+		e = p->path ? mr_part_open(p, err) : MR_ENOMEM;
+		zip = e == MR_EIO && x->zip;
+	}
+	if (zip) {
+		mr_part_close(p);
+		e = mr_path_join(path, sizeof(path), dir, "", x->zip, err);
+		p->path = e ? NULL : mr_strdup(path, err);
+		e = p->path ? mr_part_open(p, err) : MR_ENOMEM;
+		if (!e && x->packing)
+			e = mr_part_unpack(p, &s->unpacked, x->packing, err);
+	}
+	return e;
+}
+
+static int read_offsets(struct shard *d, uint64_t samples, struct mr_err *err)
+{
+	uint64_t bytes = 4 * (samples + 1);
+	uint8_t head[4];
+	int e;
+
+	if (d->part.size < 4 + bytes)
+		return mr_err_set(err, MR_EDATA,
+				  "%s: %llu bytes are too few for a shard of "
+				  "%llu samples",
+				  d->part.path,
+				  (unsigned long long)d->part.size,
+				  (unsigned long long)samples);
+	e = mr_part_read(&d->part, head, 4, 0, err);
+	if (!e && mr_le32(head) != samples)
+		e = mr_err_set(err, MR_EDATA,
+			       "%s: says that it has %lu samples, and "
+			       "index.json says %llu",
+			       d->part.path, (unsigned long)mr_le32(head),
+			       (unsigned long long)samples);
+	if (e)
+		return e;
+	d->at = mr_alloc(samples + 1, sizeof(*d->at), err);
+	e = d->at ? mr_part_read(&d->part, d->at, bytes, 4, err) : MR_ENOMEM;
+	for (uint64_t i = 0; !e && i <= samples; i++)
+		d->at[i] = mr_le32(&d->at[i]);
+	d->n = samples;
+	return e;
+}
+
+static int open_shards(struct mds *s, const char *dir, struct mr_err *err)
+{
+	int e = 0;
+
+	s->shard = mr_alloc(s->index.shards, sizeof(*s->shard), err);
+	if (!s->shard)
+		return MR_ENOMEM;
+	s->shards = s->index.shards;
+	for (size_t i = 0; !e && i < s->shards; i++) {
+		struct shard *d = &s->shard[i];
+
+		e = open_part(s, dir, &s->index.shard[i], &d->part, err);
+		if (!e)
+			e = read_offsets(d, s->index.shard[i].samples, err);
+		d->first = s->samples;
+		s->samples += d->n;
+	}
+	return e;
+}
+
+/* Where sample k of a shard lies; a bad offset costs its neighbours only. */
+static int bounds(const struct shard *d, uint64_t k, uint64_t *at, size_t *n,
+		  struct mr_err *err)
+{
+	uint64_t from = d->at[k], to = d->at[k + 1];
+
+	if (from > to || from < 4 + 4 * (d->n + 1))
+		return mr_err_set(err, MR_EDATA,
+				  "the shard's offsets say that it lies at "
+				  "bytes %llu to %llu",
+				  (unsigned long long)from,
+				  (unsigned long long)to);
+	if (to > d->part.size)
+		return mr_err_set(err, MR_EDATA,
+				  "truncated: it lies at bytes %llu to %llu of "
+				  "a file of %llu",
+				  (unsigned long long)from,
+				  (unsigned long long)to,
+				  (unsigned long long)d->part.size);
+	*at = from;
+	*n = (size_t)(to - from);
+	return 0;
+}
+
+/* ---- a sample's columns ---- */
+
+struct values {
+	const uint8_t *p[MR_MAX_FIELDS];
+	size_t n[MR_MAX_FIELDS];
+};
+
+static int cut_sample(size_t n, struct mr_err *err)
+{
+	return mr_err_set(err, MR_EDATA,
+			  "its columns need more than the %zu bytes that it "
+			  "has",
+			  n);
+}
+
+static int split(const struct mds *s, const uint8_t *p, size_t n,
+		 struct values *v, struct mr_err *err)
+{
+	const struct mr_mds_index *x = &s->index;
+	size_t sizes = 0, at, next = 0;
+
+	for (size_t i = 0; i < x->columns; i++)
+		sizes += x->column[i].size ? 0 : 4;
+	at = sizes;
+	if (at > n)
+		return cut_sample(n, err);
+	for (size_t i = 0; i < x->columns; i++) {
+		uint64_t size = x->column[i].size;
+
+		if (!size) {
+			size = mr_le32(p + next);
+			next += 4;
+		}
+		if (size > n - at)
+			return cut_sample(n, err);
+		for (int k = 0; k < s->fields; k++) {
+			if (s->field[k].at == i) {
+				v->p[k] = p + at;
+				v->n[k] = (size_t)size;
+			}
+		}
+		at += (size_t)size;
+	}
+	return 0;
+}
+
+/* ---- fields ---- */
+
+static int too_many(const struct mds *s, struct mr_err *err)
+{
+	return mr_err_set(err, MR_ELIMIT,
+			  "%s: has %zu columns; choose at most %d with "
+			  "columns=",
+			  s->dir, s->index.columns, MR_MAX_FIELDS);
+}
+
+static int add_field(struct mds *s, size_t column, struct mr_err *err)
+{
+	const char *name = s->index.column[column].name;
+	struct mr_mds_field *f = &s->field[s->fields];
+	int e;
+
+	if (s->fields == MR_MAX_FIELDS)
+		return too_many(s, err);
+	for (int k = 0; k < s->fields; k++)
+		if (!strncmp(s->field[k].column->name, name, MR_NAME_MAX - 1))
+			return mr_err_set(err, MR_EINVAL,
+					  "%s: two columns are called '%.*s'; "
+					  "choose one with columns=",
+					  s->dir, MR_NAME_MAX - 1, name);
+	e = mr_mds_field_init(f, &s->index.column[column], err);
+	if (e) {
+		mr_err_prefix(err, "%s: ", s->dir);
+		return e;
+	}
+	f->at = column;
+	s->fields++;
+	return 0;
+}
+
+static int find_column(const struct mds *s, const char *name, size_t n,
+		       size_t *out, struct mr_err *err)
+{
+	char have[300] = "";
+
+	for (size_t i = 0; i < s->index.columns; i++) {
+		const char *is = s->index.column[i].name;
+		size_t at = strlen(have);
+
+		if (strlen(is) == n && !strncmp(is, name, n)) {
+			*out = i;
+			return 0;
+		}
+		snprintf(have + at, sizeof(have) - at, " %s", is);
+	}
+	return mr_err_set(err, MR_EINVAL,
+			  "columns=%s: no column '%.*s' in %s; there are:%s",
+			  s->columns, (int)n, name, s->dir, have);
+}
+
+static int choose_named(struct mds *s, struct mr_err *err)
+{
+	for (const char *p = s->columns;; p++) {
+		size_t n = strcspn(p, ","), column = 0;
+		int e = find_column(s, p, n, &column, err);
+
+		if (!e)
+			e = add_field(s, column, err);
+		if (e)
+			return e;
+		p += n;
+		if (!*p)
+			return 0;
+	}
+}
+
+/* All columns, a picture first. */
+static int choose_all(struct mds *s, struct mr_err *err)
+{
+	int e = s->index.columns > MR_MAX_FIELDS ? too_many(s, err) : 0;
+	struct mr_mds_field f;
+
+	for (size_t i = 0; !e && i < s->index.columns; i++)
+		e = add_field(s, i, err);
+	for (int k = 0; !e && k < s->fields; k++) {
+		if (!s->field[k].picture)
+			continue;
+		f = s->field[k];
+		memmove(&s->field[1], &s->field[0],
+			(size_t)k * sizeof(s->field[0]));
+		s->field[0] = f;
+		break;
+	}
+	return e;
+}
+
+/* Arrays that describe themselves are what they are in the first sample. */
+static int learn(struct mds *s, struct mr_err *err)
+{
+	const struct shard *d = s->shard;
+	struct values v;
+	uint64_t at = 0;
+	uint8_t *p;
+	size_t n = 0;
+	int e;
+
+	while (!d->n)
+		d++;
+	e = bounds(d, 0, &at, &n, err);
+	p = e ? NULL : mr_alloc(n, 1, err);
+	if (!e)
+		e = p ? mr_part_read(&d->part, p, n, at, err) : MR_ENOMEM;
+	if (!e)
+		e = split(s, p, n, &v, err);
+	for (int i = 0; !e && i < s->fields; i++)
+		e = mr_mds_field_learn(&s->field[i], v.p[i], v.n[i], err);
+	if (e && e != MR_ENOMEM)
+		mr_err_prefix(err, "%s[0]: ", d->part.path);
+	free(p);
+	return e;
+}
+
+static bool must_learn(const struct mds *s)
+{
+	for (int i = 0; i < s->fields; i++)
+		if (s->field[i].kind >= MR_MDS_SHAPED)
+			return true;
+	return false;
+}
+
+/* ---- the source ---- */
+
+static int open_all(struct mds *s, const char *dir, struct mr_err *err)
+{
+	char path[4096];
+	int e = mr_path_join(path, sizeof(path), dir, "", "index.json", err);
+
+	if (!e)
+		e = mr_mds_index_read(&s->index, path, err);
+	if (!e)
+		e = open_shards(s, dir, err);
+	if (!e && !s->samples)
+		e = mr_err_set(err, MR_EDATA,
+			       "%s: the data set is empty: no samples", s->dir);
+	if (!e)
+		e = *s->columns ? choose_named(s, err) : choose_all(s, err);
+	if (!e && must_learn(s))
+		e = learn(s, err);
+	for (size_t i = 0; !e && i < s->shards; i++)
+		mr_part_settle(&s->shard[i].part, s->shards);
+	return e;
+}
+
+static int open_mds(void *self, const struct mr_source_env *env,
+		    struct mr_err *err)
+{
+	struct mds *s = self;
+	char *dir = mr_path_resolve(env->cwd, s->dir, err);
+	int e;
+
+	mr_unpacked_init(&s->unpacked, s->unpack);
+	e = dir ? open_all(s, dir, err) : MR_ENOMEM;
+	free(dir);
+	return e;
+}
+
+static void close_mds(void *self)
+{
+	struct mds *s = self;
+
+	for (size_t i = 0; i < s->shards; i++) {
+		mr_part_close(&s->shard[i].part);
+		free(s->shard[i].at);
+	}
+	free(s->shard);
+	s->shard = NULL;
+	s->shards = 0;
+	mr_mds_index_fini(&s->index);
+	mr_unpacked_fini(&s->unpacked);
+}
+
+static uint64_t count(const void *self)
+{
+	return ((const struct mds *)self)->samples;
+}
+
+static void fields(const void *self, struct mr_fields *out)
+{
+	const struct mds *s = self;
+
+	out->n = 0;
+	for (int i = 0; i < s->fields; i++) {
+		const struct mr_mds_field *f = &s->field[i];
+
+		mr_fields_add(out, f->column->name, f->spec.dtype, f->spec.ndim,
+			      f->spec.shape);
+	}
+}
+
+/* The last shard that begins at or before the sample. */
+static const struct shard *shard_of(const struct mds *s, uint64_t index)
+{
+	size_t lo = 0, hi = s->shards;
+
+	while (hi - lo > 1) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (s->shard[mid].first <= index)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return &s->shard[lo];
+}
+
+static int locate(const void *self, uint64_t index, char *buf, size_t cap,
+		  struct mr_extent *e, struct mr_err *err)
+{
+	const struct shard *d = shard_of(self, index);
+	uint64_t at = 0;
+	size_t n = 0;
+	int r = bounds(d, index - d->first, &at, &n, err);
+
+	(void)buf;
+	(void)cap;
+	if (!r)
+		mr_part_extent(&d->part, at, n, e);
+	return r;
+}
+
+static int unpack(const struct mr_load *ld, const void *bytes, size_t length,
+		  struct mr_tensor *f)
+{
+	const struct mds *s = ld->self;
+	struct values v;
+	int e = split(s, bytes, length, &v, ld->err);
+
+	for (int i = 0; !e && i < s->fields; i++)
+		e = mr_mds_field_load(&s->field[i], i, ld, v.p[i], v.n[i], f);
+	return e;
+}
+
+static size_t key(const void *self, uint64_t index, char *buf, size_t cap)
+{
+	const struct shard *d = shard_of(self, index);
+
+	return (size_t)snprintf(buf, cap, "%s[%llu]", d->part.path,
+				(unsigned long long)(index - d->first));
+}
+
+static uint64_t fingerprint(const void *self)
+{
+	const struct mds *s = self;
+	uint64_t h = 0;
+
+	for (size_t i = 0; i < s->shards; i++)
+		h = XXH3_64bits_withSeed(
+			s->shard[i].at,
+			(s->shard[i].n + 1) * sizeof(*s->shard[i].at), h);
+	return h;
+}
+
+const struct mr_source mr_source_mds = {
+	.name = "mds",
+	.help = "a folder of MosaicML's streaming shards; its columns are "
+		"fields",
+	.size = sizeof(struct mds),
+	.params = params,
+	.open = open_mds,
+	.close = close_mds,
+	.count = count,
+	.fields = fields,
+	.locate = locate,
+	.unpack = unpack,
+	.key = key,
+	.fingerprint = fingerprint,
+};

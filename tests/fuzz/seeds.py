@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the fuzzers of containers start: small good files.
+
+usage: seeds.py FOLDER
+"""
+import gzip
+import json
+import os
+import pathlib
+import sys
+import types
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+# What that file has is writers; the module itself is not needed.
+sys.modules.setdefault("millrace", types.ModuleType("millrace"))
+import containers as c  # noqa: E402
+
+
+def put(target, name, data):
+    for kind in ("seeds", "corpus"):
+        folder = pathlib.Path(str(OUT).replace("seeds", kind)) / target
+        os.makedirs(folder, exist_ok=True)
+    (OUT / target / name).write_bytes(data)
+
+
+def tfrecord():
+    one = c.example({"a": [1, 300, -1], "b": [b"x", b"yz"], "c": [1.5]})
+    two = c.example({"a": [1], "b": [b""], "c": [1.0, 2.0]}, packed=False)
+    three = c.sequence({"i": [3]}, {"t": [[1], [2]], "r": [[1, 2], []],
+                                    "s": [[b"a"], [b"bc"]], "f": [[1.0] * 3]})
+    files = c.record(one) + c.record(two)
+    put("tfrecord", "file", b"\0" + files)
+    put("tfrecord", "gzip", b"\0" + gzip.compress(files))
+    for i, data in enumerate((one, two, three)):
+        put("tfrecord", f"once{i}", b"\1\0" + data)
+        put("tfrecord", f"two{i}", bytes([2 + i % 2, 128]) + data + data)
+
+
+def mds():
+    columns = {"a": "str", "b": "int", "c": "ndarray", "d": "ndarray:uint16",
+               "e": "ndarray:int8:2,2"}
+    rows = [{"a": "x" * i, "b": i, "c": np.ones((i + 1, 2), np.float32),
+             "d": np.ones(3, np.uint16), "e": np.ones((2, 2), np.int8)}
+            for i in range(3)]
+    shard = c.mds_shard(columns, rows)
+    put("mds", "raw", b"\0\3" + shard)
+    put("mds", "gz", b"\4\3" + gzip.compress(shard))
+    index = {"version": 2, "shards": [{
+        "column_names": list(columns),
+        "column_encodings": list(columns.values()),
+        "column_sizes": [None, 8, None, None, 4], "compression": None,
+        "format": "mds", "raw_data": {"basename": "s", "bytes": 47},
+        "samples": 1, "zip_data": None}]}
+    put("mds", "index", b"\1\0" + json.dumps(index).encode())
+
+
+def beton():
+    image = np.dtype([("m", "<u1"), ("w", "<u2"), ("h", "<u2"), ("p", "<u8")])
+    blob = np.dtype([("p", "<u8"), ("n", "<u8")])
+    row = np.dtype([("", image), ("", "<i8")], align=True)
+    path = OUT / "beton" / "images"
+    put("beton", "empty", b"")
+    p = c.Place
+    for name, modes in (("raw", (1, 1)), ("jpeg", (0, 0)), ("mixed", (0, 1))):
+        path = OUT / "beton" / name
+        c.beton_write(path, ["i", "l"], [2, 1],
+                      [((m, 2, 3, p(k)), k) for k, m in enumerate(modes)],
+                      [(0, bytes(18)), (1, bytes(18))], row)
+    row = np.dtype([("", blob), ("", "<u8"), ("", "<f8")], align=True)
+    text = json.dumps(np.dtype("<u2").descr).encode()
+    args = np.array([2, 3] + [0] * 30 + [len(text)], "<u8").tobytes() + text
+    c.beton_write(OUT / "beton" / "arrays", ["b", "a", "f"], [5, 4, 0],
+                  [((p(0), 3), p(1), 0.5)], [(0, b"{}\0"), (0, bytes(12))],
+                  row, args={"a": args})
+
+
+OUT = pathlib.Path(sys.argv[1])
+tfrecord()
+mds()
+beton()
