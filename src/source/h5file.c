@@ -265,6 +265,31 @@ static bool read_filters(struct mr_h5_set *s, hid_t plist)
 	return true;
 }
 
+/* Before the first sample does: a filter that nobody here can undo. */
+static int check_filters(const struct mr_h5_file *f, const struct mr_h5_set *s,
+			 hid_t plist, struct mr_err *err)
+{
+	for (int i = 0; i < H5Pget_nfilters(plist); i++) {
+		char name[64] = "";
+		unsigned flags, config;
+		size_t none = 0;
+		H5Z_filter_t id =
+			H5Pget_filter2(plist, (unsigned)i, &flags, &none, NULL,
+				       sizeof(name), name, &config);
+
+		if (H5Zfilter_avail(id) > 0)
+			continue;
+		return mr_err_set(err, MR_EUNSUPPORTED,
+				  "%s: dataset '%s' is packed by filter %d "
+				  "(%s), which libhdf5 lacks here; set "
+				  "HDF5_PLUGIN_PATH to where it is, or pack "
+				  "the file again: h5repack -f GZIP=4",
+				  f->path, s->name, (int)id,
+				  *name ? name : "of no name");
+	}
+	return 0;
+}
+
 static bool read_chunking(struct mr_h5_set *s, hid_t plist)
 {
 	hsize_t chunk[MR_MAX_DIMS];
@@ -377,7 +402,7 @@ static int read_storage(struct mr_h5_file *f, struct mr_h5_set *s,
 	if (e == MR_EUNSUPPORTED) {
 		mr_h5_set_fini(s);
 		s->layout = MR_H5_LIBRARY;
-		e = 0;
+		return check_filters(f, s, plist, err);
 	}
 	if (e)
 		mr_err_prefix(err, "%s: dataset '%s': ", f->path, s->name);
