@@ -6,8 +6,9 @@
 #include "source/source.h"
 
 struct mr_npy {
-	char *path; /* the caller's */
-	int fd;	    /* -1 before it is opened */
+	char *path;	    /* the caller's */
+	const char *member; /* of a .npz file, for messages, or NULL */
+	int fd;		    /* -1 before it is opened */
 	enum mr_dtype dtype;
 	int ndim;
 	int64_t shape[MR_MAX_DIMS];
@@ -23,6 +24,14 @@ struct mr_npy {
  * also on failure.
  */
 int mr_npy_open(struct mr_npy *a, struct mr_err *err);
+
+/*
+ * The header of an array of a->bytes bytes, of which n are at hand: type,
+ * shape and where the data begins. Errors are without the file's name;
+ * MR_ELIMIT when its header is longer than n.
+ */
+int mr_npy_parse(struct mr_npy *a, const void *bytes, size_t n,
+		 struct mr_err *err);
 
 /* n bytes of the file from `at`, all or an error without the file's name. */
 int mr_npy_read(const struct mr_npy *a, void *buf, size_t n, uint64_t at,
