@@ -47,7 +47,7 @@ static void print_json(const struct mr_store_options *opt,
 	mr_json_real(&j, "write_seconds", r->write_seconds, 6);
 	mr_json_real(&j, "sync_seconds", r->sync_seconds, 6);
 	if (stats && r->stats.steps)
-		mr_json_raw(&j, "steps", stats);
+		mr_json_raw(&j, "loader", stats);
 	mr_json_close(&j, '}');
 	free(stats);
 	text = mr_str_take(&j.out);

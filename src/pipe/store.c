@@ -16,7 +16,9 @@
 #include "store/writer.h"
 
 enum {
-	PROBES = 64, /* samples that the estimate looks at */
+	PROBES_MIN = 8, /* samples that the estimate looks at: */
+	PROBES_MAX = 64,
+	PROBES_OF = 64, /* one in so many */
 	ROWS_MAX = 4096,
 	SHARD_SAMPLES = 1 << 18, /* their index is in memory meanwhile */
 	BATCH_BYTES = 2 << 20,
@@ -186,7 +188,11 @@ static int probe(struct job *j, double *mean, struct mr_err *err)
 	opt.order = MR_ORDER_SHUFFLE;
 	opt.seed = 0;
 	opt.epochs = 1;
-	opt.samples = PROBES;
+	opt.samples = j->meta.samples / PROBES_OF;
+	if (opt.samples < PROBES_MIN)
+		opt.samples = PROBES_MIN;
+	if (opt.samples > PROBES_MAX)
+		opt.samples = PROBES_MAX;
 	if (opt.on_error == MR_ON_ERROR_STOP)
 		opt.on_error = MR_ON_ERROR_SKIP; /* met again in its place */
 	e = open_loader(j, &c, &opt, &l, err);
@@ -390,6 +396,8 @@ static int copy_all(struct job *j, struct mr_loader *l, bool *done,
 static void keep_stats(struct mr_store_report *r, struct mr_loader *l)
 {
 	mr_loader_stats(l, &r->stats);
+	/* Which is to store what is made here. */
+	r->stats.verdict.advice[0] = 0;
 	for (size_t i = 0; i < r->stats.steps; i++) {
 		snprintf(r->names[i], sizeof(r->names[i]), "%s",
 			 r->stats.step[i].name);
