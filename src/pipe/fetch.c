@@ -9,7 +9,10 @@
 #include "pipe/reader.h"
 
 enum {
-	AHEAD_MAX = 2048,      /* positions that the fetcher looks ahead */
+	WINDOW = 64,	  /* positions that are decided upon together; */
+	FINE = 8,	  /* fewer at first, since a worker that finds the */
+	FINE_UNTIL = 256, /* storage slow has to finish its window alone */
+	AHEAD_MAX = 2048, /* positions that the fetcher looks ahead */
 	BYTES_MAX = 256 << 20, /* and bytes: more does not help */
 	FIRST_DEPTH = 16,
 	ROUND_NS = 5 * 1000 * 1000, /* a rate is measured over, at least */
@@ -43,8 +46,9 @@ struct mr_fetch {
 	struct mr_pool pool;
 
 	struct mr_order_cache order;
+	uint64_t origin;       /* the first position of all */
 	uint64_t at;	       /* next position to think of */
-	bool inside;	       /* its window is ours */
+	uint64_t until;	       /* those before, from `at` on, are ours */
 	atomic_size_t guess;   /* bytes to ask for when the length is unknown */
 	atomic_size_t advised; /* bytes of large samples on their way */
 	atomic_uint depth;
@@ -67,6 +71,21 @@ struct mr_fetch {
 
 /* ---- windows ---- */
 
+/* The number of a position's window, and where the next one begins. */
+static uint64_t window_of(const struct mr_fetch *f, uint64_t position,
+			  uint64_t *until)
+{
+	uint64_t p = position - f->origin, size = FINE, first = 0, number = 0;
+
+	if (p >= FINE_UNTIL) {
+		size = WINDOW;
+		first = FINE_UNTIL;
+		number = FINE_UNTIL / FINE;
+	}
+	*until = position + size - (p - first) % size;
+	return number + (p - first) / size;
+}
+
 static enum window_mode settle(struct mr_fetch *f, uint64_t number,
 			       enum window_mode mode)
 {
@@ -79,9 +98,9 @@ static enum window_mode settle(struct mr_fetch *f, uint64_t number,
 	return (enum window_mode)(v & 3);
 }
 
-bool mr_fetch_ahead(struct mr_fetch *f, uint64_t position)
+bool mr_fetch_ahead(struct mr_fetch *f, uint64_t position, uint64_t *until)
 {
-	uint64_t number = position / MR_FETCH_WINDOW, last;
+	uint64_t number = window_of(f, position, until), last;
 
 	if (!atomic_load_explicit(&f->slow, memory_order_relaxed))
 		return settle(f, number, DIRECT) == AHEAD;
@@ -236,6 +255,25 @@ static void complete(void *data, struct mr_request *q)
 
 /* ---- the fetcher ---- */
 
+/*
+ * Is the window at f->at ours? Else goes on to the next. Those that workers
+ * have claimed and not come to are left to them when the storage answers at
+ * once. None is passed without being settled: a worker must not wait for one
+ * behind us.
+ */
+static bool take_window(struct mr_fetch *f, uint64_t claimed)
+{
+	enum window_mode mode =
+		f->at >= claimed || atomic_load(&f->slow) ? AHEAD : DIRECT;
+	uint64_t until, number = window_of(f, f->at, &until);
+
+	if (settle(f, number, mode) == AHEAD)
+		f->until = until;
+	else
+		f->at = until;
+	return f->at < f->until;
+}
+
 /* The next position that is ours and has a free entry. */
 static bool next_position(struct mr_fetch *f, uint64_t *position,
 			  uint64_t *index)
@@ -245,35 +283,24 @@ static bool next_position(struct mr_fetch *f, uint64_t *position,
 	uint64_t end = l->end == UINT64_MAX ? UINT64_MAX : l->end * l->rows;
 
 	for (;;) {
-		/* Left behind: windows before those in work are settled. */
-		if (!f->inside && f->at + f->behind < claimed)
-			f->at = (claimed - f->behind) / MR_FETCH_WINDOW *
-				MR_FETCH_WINDOW;
+		bool inside = f->at < f->until;
+
+		if (!inside && f->at + f->behind < claimed)
+			f->at = claimed - f->behind; /* all before is settled */
 		if (f->at >= end)
 			return false;
-		if (!f->inside && f->at > claimed + AHEAD_MAX)
+		if (!inside && f->at > claimed + AHEAD_MAX)
 			return false;
-		if (!f->inside &&
-		    settle(f, f->at / MR_FETCH_WINDOW, AHEAD) != AHEAD) {
-			f->at = mr_round_up(f->at + 1, MR_FETCH_WINDOW);
+		if (!inside && !take_window(f, claimed))
 			continue;
-		}
-		f->inside = true;
 		if (atomic_load(&f->entry[f->at % f->entries].state) > WANTED)
 			return false;
 		if (mr_loader_sample_at(l, &f->order, f->at, index)) {
 			*position = f->at;
 			return true;
 		}
-		if (++f->at % MR_FETCH_WINDOW == 0)
-			f->inside = false;
+		f->at++;
 	}
-}
-
-static void taken(struct mr_fetch *f)
-{
-	if (++f->at % MR_FETCH_WINDOW == 0)
-		f->inside = false;
 }
 
 /* Memory for the bytes of a request; none is needed for a large one, which
@@ -329,7 +356,7 @@ static bool start_one(struct mr_fetch *f)
 	e = prepare(f, q, index);
 	if (e == MR_ELIMIT)
 		return false;
-	taken(f);
+	f->at++;
 	/* Whatever is wrong, the worker will meet it, and report it; and
 	 * under a shaper what has no room is his to wait for. */
 	if (e || (q->advise && f->l->shape)) {
@@ -428,7 +455,7 @@ static void *fetch_main(void *arg)
 		unsigned seen = atomic_load(&f->wake);
 		/* A window that was begun is finished in any case: workers
 		 * rely on it. */
-		bool go = f->inside || atomic_load(&f->engaged) ||
+		bool go = f->at < f->until || atomic_load(&f->engaged) ||
 			  f->at < atomic_load(&f->promised);
 
 		while (go && f->reader.in_flight < atomic_load(&f->depth) &&
@@ -484,19 +511,21 @@ void mr_fetch_poke(struct mr_fetch *f, size_t length)
 static int fetch_alloc(struct mr_fetch *f, struct mr_err *err)
 {
 	const struct mr_loader *l = f->l;
-	/* All positions in work lie within the ring and what is ahead. */
-	uint64_t span = l->ring * l->rows + 2 * AHEAD_MAX +
-			(uint64_t)l->threads * l->max_chunk;
+	/* All positions in work lie within the ring, the claims that wait for
+	 * it, and what is ahead. */
+	uint64_t claim = l->max_chunk > l->rows ? l->max_chunk : l->rows, span;
 
+	f->behind = l->ring * l->rows + (uint64_t)l->threads * claim;
+	span = f->behind + 2 * AHEAD_MAX;
 	/* Workers are never further apart than the ring is long: each has an
 	 * entry of its own. */
-	f->behind = span - 2 * AHEAD_MAX;
 	f->entries = 1024;
 	while (f->entries < l->ring * l->rows)
 		f->entries *= 2;
 	f->entry = mr_alloc(f->entries, sizeof(*f->entry), err);
 	f->windows = 16;
-	while (f->windows * MR_FETCH_WINDOW < 2 * span)
+	while (f->windows * FINE < 2 * FINE_UNTIL ||
+	       f->windows * WINDOW < 2 * span)
 		f->windows *= 2;
 	f->window = mr_alloc(f->windows, sizeof(*f->window), err);
 	for (int i = 0; i < MR_READER_MAX; i++)
@@ -515,7 +544,7 @@ int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,
 		return MR_ENOMEM;
 	f->l = l;
 	f->mode = mode;
-	f->at = atomic_load(&l->next);
+	f->at = f->origin = atomic_load(&l->next);
 	f->base_depth = FIRST_DEPTH;
 	f->patience = PATIENCE;
 	atomic_init(&f->depth, FIRST_DEPTH);
@@ -527,10 +556,10 @@ int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,
 	e = fetch_alloc(f, err);
 	if (!e && mode == MR_FETCH_AHEAD) {
 		/* Before a worker comes and takes it. */
-		f->inside = settle(f, f->at / MR_FETCH_WINDOW, AHEAD) == AHEAD;
+		atomic_store(&f->slow, true);
+		take_window(f, f->at);
 		start_thread(f);
 		atomic_store(&f->engaged, true);
-		atomic_store(&f->slow, true);
 		if (f->failed)
 			e = mr_err_set(err, MR_ESTATE,
 				       "cannot start the fetch threads: %s",
