@@ -6,6 +6,7 @@
 
 #include "core/futex.h"
 #include "core/mem.h"
+#include "pipe/depth.h"
 #include "pipe/reader.h"
 
 enum {
@@ -14,11 +15,7 @@ enum {
 	FINE_UNTIL = 256, /* storage slow has to finish its window alone */
 	AHEAD_MAX = 2048, /* positions that the fetcher looks ahead */
 	BYTES_MAX = 256 << 20, /* and bytes: more does not help */
-	FIRST_DEPTH = 16,
-	ROUND_NS = 5 * 1000 * 1000, /* a rate is measured over, at least */
-	PATIENCE = 4, /* rounds until a greater depth is tried again */
-	PATIENCE_MAX = 64,
-	WARM_ENOUGH = 64, /* requests that tell whether storage is warm */
+	WARM_ENOUGH = 64,      /* requests that tell whether storage is warm */
 	IDLE_NS = 10 * 1000 * 1000,
 	LEAST_GUESS = 16 << 10, /* bytes of a file not seen yet */
 	LARGE = 512 << 10,	/* samples that are not worth a second copy */
@@ -51,7 +48,7 @@ struct mr_fetch {
 	uint64_t until;	       /* those before, from `at` on, are ours */
 	atomic_size_t guess;   /* bytes to ask for when the length is unknown */
 	atomic_size_t advised; /* bytes of large samples on their way */
-	atomic_uint depth;
+	struct mr_depth depth;
 
 	atomic_uint wake; /* changes when the fetcher should look again */
 	atomic_bool asleep, engaged;
@@ -59,13 +56,6 @@ struct mr_fetch {
 	_Atomic uint64_t promised; /* positions below may be the fetcher's */
 	mr_counter starved;	   /* times that a worker waited */
 
-	/* adapting the depth */
-	uint64_t since_ns, completions, seen_starved;
-	uint64_t settling;   /* completions until a new depth shows */
-	bool slack;	     /* fewer were in flight than might have been */
-	double base_rate;    /* samples per ns at base_depth */
-	unsigned base_depth; /* the best so far; depth may be one step up */
-	unsigned hold, patience;
 	uint64_t warm, submitted; /* completed at once, of those submitted */
 };
 
@@ -235,7 +225,7 @@ static void complete(void *data, struct mr_request *q)
 	size_t got = q->result > 0 ? (size_t)q->result : 0;
 
 	f->free[f->frees++] = (int)(q - f->reader.request);
-	f->completions++;
+	f->depth.completions++;
 	if (q->advise) {
 		leave_to_worker(e);
 		return;
@@ -370,61 +360,6 @@ static bool start_one(struct mr_fetch *f)
 	return true;
 }
 
-/* A new round of measuring, at this depth. What is in flight was asked for
- * at the old one, and is not counted. */
-static void begin_round(struct mr_fetch *f, unsigned depth)
-{
-	f->settling = depth == atomic_load(&f->depth) ? 0 : f->reader.in_flight;
-	atomic_store(&f->depth, depth);
-	f->seen_starved = mr_counted(&f->starved);
-	f->since_ns = mr_clock_ns();
-	f->completions = 0;
-	f->slack = false;
-}
-
-/* The depth to go on with, given the samples per ns at the present one: more
- * as long as that gives more; else back, for longer each time. */
-static unsigned next_depth(struct mr_fetch *f, unsigned depth, double rate)
-{
-	unsigned most = mr_reader_most(&f->reader);
-
-	if (f->hold > 0) {
-		f->hold--;
-		return depth;
-	}
-	if (depth > f->base_depth && rate < f->base_rate * 1.05) {
-		f->hold = f->patience;
-		f->patience *= f->patience < PATIENCE_MAX ? 2 : 1;
-		return f->base_depth;
-	}
-	if (depth > f->base_depth)
-		f->patience = PATIENCE;
-	f->base_rate = rate;
-	f->base_depth = depth;
-	return depth * 2 < most ? depth * 2 : most;
-}
-
-/* As many in flight as the storage rewards, if the workers want more. */
-static void adapt(struct mr_fetch *f)
-{
-	unsigned depth = atomic_load(&f->depth);
-	uint64_t ns = mr_clock_ns() - f->since_ns;
-
-	/* Something else than the depth was the limit: no positions, no
-	 * memory. It says nothing about the storage. */
-	if (f->slack) {
-		begin_round(f, depth);
-	} else if (f->settling) {
-		if (f->completions >= f->settling)
-			begin_round(f, depth);
-	} else if (f->completions >= depth && ns >= ROUND_NS) {
-		if (mr_counted(&f->starved) > f->seen_starved)
-			depth = next_depth(f, depth,
-					   (double)f->completions / (double)ns);
-		begin_round(f, depth);
-	}
-}
-
 /* Were all of the last requests answered from the page cache? Then workers
  * read as well; or alone, if that is left to us. */
 static void judge_storage(struct mr_fetch *f)
@@ -458,15 +393,17 @@ static void *fetch_main(void *arg)
 		bool go = f->at < f->until || atomic_load(&f->engaged) ||
 			  f->at < atomic_load(&f->promised);
 
-		while (go && f->reader.in_flight < atomic_load(&f->depth) &&
+		while (go && f->reader.in_flight < atomic_load(&f->depth.now) &&
 		       start_one(f))
 			;
-		f->slack |= f->reader.in_flight < atomic_load(&f->depth);
+		mr_depth_filled(&f->depth, f->reader.in_flight);
 		if (f->reader.in_flight == 0)
 			rest(f, seen);
 		else
 			f->warm += mr_reader_wait(&f->reader);
-		adapt(f);
+		mr_depth_adapt(&f->depth, mr_clock_ns(), f->reader.in_flight,
+			       mr_reader_most(&f->reader),
+			       mr_counted(&f->starved));
 		judge_storage(f);
 	}
 	while (f->reader.in_flight)
@@ -481,7 +418,6 @@ static void start_thread(struct mr_fetch *f)
 
 	f->failed = mr_reader_init(&f->reader, complete, f, &err) != 0;
 	f->reader.shape = f->l->shape;
-	f->since_ns = mr_clock_ns();
 	if (!f->failed &&
 	    mr_thread_start(&f->thread, "mr-fetch", fetch_main, f))
 		f->failed = true;
@@ -545,9 +481,7 @@ int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,
 	f->l = l;
 	f->mode = mode;
 	f->at = f->origin = atomic_load(&l->next);
-	f->base_depth = FIRST_DEPTH;
-	f->patience = PATIENCE;
-	atomic_init(&f->depth, FIRST_DEPTH);
+	mr_depth_init(&f->depth, mr_clock_ns());
 	mr_budget_init(&f->budget,
 		       l->budget.max / 4 < BYTES_MAX ? l->budget.max / 4 :
 						       BYTES_MAX,
@@ -593,7 +527,7 @@ void mr_fetch_free(struct mr_fetch *f)
 
 const char *mr_fetch_way(const struct mr_fetch *f, int *depth)
 {
-	*depth = f && f->running ? (int)atomic_load(&f->depth) : 0;
+	*depth = f && f->running ? (int)atomic_load(&f->depth.now) : 0;
 	if (!f || !f->running)
 		return "direct";
 	return f->reader.has_ring ? "io_uring" : "threads";
