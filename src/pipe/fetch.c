@@ -6,17 +6,17 @@
 
 #include "core/futex.h"
 #include "core/mem.h"
+#include "pipe/depth.h"
 #include "pipe/reader.h"
 #include "pipe/runs.h"
 
 enum {
-	AHEAD_MAX = 2048,      /* positions that the fetcher looks ahead */
+	WINDOW = 64,	  /* positions that are decided upon together; */
+	FINE = 8,	  /* fewer at first, since a worker that finds the */
+	FINE_UNTIL = 256, /* storage slow has to finish its window alone */
+	AHEAD_MAX = 2048, /* positions that the fetcher looks ahead */
 	BYTES_MAX = 256 << 20, /* and bytes: more does not help */
-	FIRST_DEPTH = 16,
-	ROUND_NS = 5 * 1000 * 1000, /* a rate is measured over, at least */
-	PATIENCE = 4, /* rounds until a greater depth is tried again */
-	PATIENCE_MAX = 64,
-	WARM_ENOUGH = 64, /* requests that tell whether storage is warm */
+	WARM_ENOUGH = 64,      /* requests that tell whether storage is warm */
 	IDLE_NS = 10 * 1000 * 1000,
 	LEAST_GUESS = 16 << 10, /* bytes of a file not seen yet */
 	LARGE = 512 << 10,	/* samples that are not worth a second copy */
@@ -46,11 +46,12 @@ struct mr_fetch {
 
 	struct mr_runs runs;
 	struct mr_order_cache order;
+	uint64_t origin;       /* the first position of all */
 	uint64_t at;	       /* next position to think of */
-	bool inside;	       /* its window is ours */
+	uint64_t until;	       /* those before, from `at` on, are ours */
 	atomic_size_t guess;   /* bytes to ask for when the length is unknown */
 	atomic_size_t advised; /* bytes of large samples on their way */
-	atomic_uint depth;
+	struct mr_depth depth;
 
 	atomic_uint wake; /* changes when the fetcher should look again */
 	atomic_bool asleep, engaged;
@@ -58,17 +59,25 @@ struct mr_fetch {
 	_Atomic uint64_t promised; /* positions below may be the fetcher's */
 	mr_counter starved;	   /* times that a worker waited */
 
-	/* adapting the depth */
-	uint64_t since_ns, completions, seen_starved;
-	uint64_t settling;   /* completions until a new depth shows */
-	bool slack;	     /* fewer were in flight than might have been */
-	double base_rate;    /* samples per ns at base_depth */
-	unsigned base_depth; /* the best so far; depth may be one step up */
-	unsigned hold, patience;
 	uint64_t warm, submitted; /* completed at once, of those submitted */
 };
 
 /* ---- windows ---- */
+
+/* The number of a position's window, and where the next one begins. */
+static uint64_t window_of(const struct mr_fetch *f, uint64_t position,
+			  uint64_t *until)
+{
+	uint64_t p = position - f->origin, size = FINE, first = 0, number = 0;
+
+	if (p >= FINE_UNTIL) {
+		size = WINDOW;
+		first = FINE_UNTIL;
+		number = FINE_UNTIL / FINE;
+	}
+	*until = position + size - (p - first) % size;
+	return number + (p - first) / size;
+}
 
 static enum window_mode settle(struct mr_fetch *f, uint64_t number,
 			       enum window_mode mode)
@@ -82,9 +91,9 @@ static enum window_mode settle(struct mr_fetch *f, uint64_t number,
 	return (enum window_mode)(v & 3);
 }
 
-bool mr_fetch_ahead(struct mr_fetch *f, uint64_t position)
+bool mr_fetch_ahead(struct mr_fetch *f, uint64_t position, uint64_t *until)
 {
-	uint64_t number = position / MR_FETCH_WINDOW, last;
+	uint64_t number = window_of(f, position, until), last;
 
 	if (!atomic_load_explicit(&f->slow, memory_order_relaxed))
 		return settle(f, number, DIRECT) == AHEAD;
@@ -252,7 +261,7 @@ static void complete(void *data, struct mr_request *q)
 	size_t got = q->result > 0 ? (size_t)q->result : 0;
 
 	f->free[f->frees++] = (int)(q - f->reader.request);
-	f->completions++;
+	f->depth.completions++;
 	if (q->run) {
 		complete_run(f, q);
 		return;
@@ -279,6 +288,25 @@ static void complete(void *data, struct mr_request *q)
 
 /* ---- the fetcher ---- */
 
+/*
+ * Is the window at f->at ours? Else goes on to the next. Those that workers
+ * have claimed and not come to are left to them when the storage answers at
+ * once. None is passed without being settled: a worker must not wait for one
+ * behind us.
+ */
+static bool take_window(struct mr_fetch *f, uint64_t claimed)
+{
+	enum window_mode mode =
+		f->at >= claimed || atomic_load(&f->slow) ? AHEAD : DIRECT;
+	uint64_t until, number = window_of(f, f->at, &until);
+
+	if (settle(f, number, mode) == AHEAD)
+		f->until = until;
+	else
+		f->at = until;
+	return f->at < f->until;
+}
+
 /* The next position that is ours and has a free entry. */
 static bool next_position(struct mr_fetch *f, uint64_t *position,
 			  uint64_t *index)
@@ -288,35 +316,24 @@ static bool next_position(struct mr_fetch *f, uint64_t *position,
 	uint64_t end = l->end == UINT64_MAX ? UINT64_MAX : l->end * l->rows;
 
 	for (;;) {
-		/* Left behind: windows before those in work are settled. */
-		if (!f->inside && f->at + f->behind < claimed)
-			f->at = (claimed - f->behind) / MR_FETCH_WINDOW *
-				MR_FETCH_WINDOW;
+		bool inside = f->at < f->until;
+
+		if (!inside && f->at + f->behind < claimed)
+			f->at = claimed - f->behind; /* all before is settled */
 		if (f->at >= end)
 			return false;
-		if (!f->inside && f->at > claimed + AHEAD_MAX)
+		if (!inside && f->at > claimed + AHEAD_MAX)
 			return false;
-		if (!f->inside &&
-		    settle(f, f->at / MR_FETCH_WINDOW, AHEAD) != AHEAD) {
-			f->at = mr_round_up(f->at + 1, MR_FETCH_WINDOW);
+		if (!inside && !take_window(f, claimed))
 			continue;
-		}
-		f->inside = true;
 		if (atomic_load(&f->entry[f->at % f->entries].state) > WANTED)
 			return false;
 		if (mr_loader_sample_at(l, &f->order, f->at, index)) {
 			*position = f->at;
 			return true;
 		}
-		if (++f->at % MR_FETCH_WINDOW == 0)
-			f->inside = false;
+		f->at++;
 	}
-}
-
-static void taken(struct mr_fetch *f)
-{
-	if (++f->at % MR_FETCH_WINDOW == 0)
-		f->inside = false;
 }
 
 /* Memory for the bytes of a request; none is needed for a large one, which
@@ -381,7 +398,7 @@ static enum in_run start_in_run(struct mr_fetch *f, uint64_t position,
 		mr_runs_drop(&f->runs, run);
 		return err.code == MR_ELIMIT ? NO_ROOM : ALONE;
 	}
-	taken(f);
+	f->at++;
 	w.entry->to_end = false;
 	w.offset = x.offset;
 	w.length = x.length;
@@ -429,7 +446,7 @@ static bool start_one(struct mr_fetch *f)
 	e = prepare(f, q, index);
 	if (e == MR_ELIMIT)
 		return false;
-	taken(f);
+	f->at++;
 	/* Whatever is wrong, the worker will meet it, and report it; and
 	 * under a shaper what has no room is his to wait for. */
 	if (e || (q->advise && f->l->shape)) {
@@ -441,61 +458,6 @@ static bool start_one(struct mr_fetch *f)
 	set_pending(q->entry);
 	mr_reader_submit(&f->reader, q);
 	return true;
-}
-
-/* A new round of measuring, at this depth. What is in flight was asked for
- * at the old one, and is not counted. */
-static void begin_round(struct mr_fetch *f, unsigned depth)
-{
-	f->settling = depth == atomic_load(&f->depth) ? 0 : f->reader.in_flight;
-	atomic_store(&f->depth, depth);
-	f->seen_starved = mr_counted(&f->starved);
-	f->since_ns = mr_clock_ns();
-	f->completions = 0;
-	f->slack = false;
-}
-
-/* The depth to go on with, given the samples per ns at the present one: more
- * as long as that gives more; else back, for longer each time. */
-static unsigned next_depth(struct mr_fetch *f, unsigned depth, double rate)
-{
-	unsigned most = mr_reader_most(&f->reader);
-
-	if (f->hold > 0) {
-		f->hold--;
-		return depth;
-	}
-	if (depth > f->base_depth && rate < f->base_rate * 1.05) {
-		f->hold = f->patience;
-		f->patience *= f->patience < PATIENCE_MAX ? 2 : 1;
-		return f->base_depth;
-	}
-	if (depth > f->base_depth)
-		f->patience = PATIENCE;
-	f->base_rate = rate;
-	f->base_depth = depth;
-	return depth * 2 < most ? depth * 2 : most;
-}
-
-/* As many in flight as the storage rewards, if the workers want more. */
-static void adapt(struct mr_fetch *f)
-{
-	unsigned depth = atomic_load(&f->depth);
-	uint64_t ns = mr_clock_ns() - f->since_ns;
-
-	/* Something else than the depth was the limit: no positions, no
-	 * memory. It says nothing about the storage. */
-	if (f->slack) {
-		begin_round(f, depth);
-	} else if (f->settling) {
-		if (f->completions >= f->settling)
-			begin_round(f, depth);
-	} else if (f->completions >= depth && ns >= ROUND_NS) {
-		if (mr_counted(&f->starved) > f->seen_starved)
-			depth = next_depth(f, depth,
-					   (double)f->completions / (double)ns);
-		begin_round(f, depth);
-	}
 }
 
 /* Were all of the last requests answered from the page cache? Then workers
@@ -528,19 +490,21 @@ static void *fetch_main(void *arg)
 		unsigned seen = atomic_load(&f->wake);
 		/* A window that was begun is finished in any case: workers
 		 * rely on it. */
-		bool go = f->inside || atomic_load(&f->engaged) ||
+		bool go = f->at < f->until || atomic_load(&f->engaged) ||
 			  f->at < atomic_load(&f->promised);
 
-		while (go && f->reader.in_flight < atomic_load(&f->depth) &&
+		while (go && f->reader.in_flight < atomic_load(&f->depth.now) &&
 		       start_one(f))
 			;
 		mr_runs_expire(&f->runs, f->at);
-		f->slack |= f->reader.in_flight < atomic_load(&f->depth);
+		mr_depth_filled(&f->depth, f->reader.in_flight);
 		if (f->reader.in_flight == 0)
 			rest(f, seen);
 		else
 			f->warm += mr_reader_wait(&f->reader);
-		adapt(f);
+		mr_depth_adapt(&f->depth, mr_clock_ns(), f->reader.in_flight,
+			       mr_reader_most(&f->reader),
+			       mr_counted(&f->starved));
 		judge_storage(f);
 	}
 	while (f->reader.in_flight)
@@ -556,7 +520,6 @@ static void start_thread(struct mr_fetch *f)
 	f->failed = mr_reader_init(&f->reader, complete, f, f->remote,
 				   &f->l->stop, &err) != 0;
 	f->reader.shape = f->l->shape;
-	f->since_ns = mr_clock_ns();
 	if (!f->failed &&
 	    mr_thread_start(&f->thread, "mr-fetch", fetch_main, f))
 		f->failed = true;
@@ -600,19 +563,21 @@ static bool is_remote(const struct mr_loader *l)
 static int fetch_alloc(struct mr_fetch *f, struct mr_err *err)
 {
 	const struct mr_loader *l = f->l;
-	/* All positions in work lie within the ring and what is ahead. */
-	uint64_t span = l->ring * l->rows + 2 * AHEAD_MAX +
-			(uint64_t)l->threads * l->max_chunk;
+	/* All positions in work lie within the ring, the claims that wait for
+	 * it, and what is ahead. */
+	uint64_t claim = l->max_chunk > l->rows ? l->max_chunk : l->rows, span;
 
+	f->behind = l->ring * l->rows + (uint64_t)l->threads * claim;
+	span = f->behind + 2 * AHEAD_MAX;
 	/* Workers are never further apart than the ring is long: each has an
 	 * entry of its own. */
-	f->behind = span - 2 * AHEAD_MAX;
 	f->entries = 1024;
 	while (f->entries < l->ring * l->rows)
 		f->entries *= 2;
 	f->entry = mr_alloc(f->entries, sizeof(*f->entry), err);
 	f->windows = 16;
-	while (f->windows * MR_FETCH_WINDOW < 2 * span)
+	while (f->windows * FINE < 2 * FINE_UNTIL ||
+	       f->windows * WINDOW < 2 * span)
 		f->windows *= 2;
 	f->window = mr_alloc(f->windows, sizeof(*f->window), err);
 	for (int i = 0; i < MR_READER_MAX; i++)
@@ -632,10 +597,8 @@ int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,
 	f->l = l;
 	f->mode = mode;
 	f->remote = is_remote(l);
-	f->at = atomic_load(&l->next);
-	f->base_depth = FIRST_DEPTH;
-	f->patience = PATIENCE;
-	atomic_init(&f->depth, FIRST_DEPTH);
+	f->at = f->origin = atomic_load(&l->next);
+	mr_depth_init(&f->depth, mr_clock_ns());
 	mr_budget_init(&f->budget,
 		       l->budget.max / 4 < BYTES_MAX ? l->budget.max / 4 :
 						       BYTES_MAX,
@@ -645,7 +608,8 @@ int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,
 	e = fetch_alloc(f, err);
 	if (!e && (mode == MR_FETCH_AHEAD || f->remote)) {
 		/* Before a worker comes and takes it. */
-		f->inside = settle(f, f->at / MR_FETCH_WINDOW, AHEAD) == AHEAD;
+		atomic_store(&f->slow, true);
+		take_window(f, f->at);
 		start_thread(f);
 		atomic_store(&f->engaged, !f->failed);
 		atomic_store(&f->slow, !f->failed);
@@ -683,7 +647,7 @@ void mr_fetch_free(struct mr_fetch *f)
 
 const char *mr_fetch_way(const struct mr_fetch *f, int *depth)
 {
-	*depth = f && f->running ? (int)atomic_load(&f->depth) : 0;
+	*depth = f && f->running ? (int)atomic_load(&f->depth.now) : 0;
 	if (!f || !f->running)
 		return "direct";
 	return f->reader.has_ring ? "io_uring" : "threads";

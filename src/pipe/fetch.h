@@ -17,8 +17,6 @@
 
 #include "pipe/loader.h"
 
-enum { MR_FETCH_WINDOW = 16 };
-
 /* What was read for one position. */
 struct mr_fetched {
 	atomic_uint state;
@@ -37,8 +35,9 @@ int mr_fetch_new(struct mr_fetch **f, struct mr_loader *l, int mode,
 /* Waits for what is in flight. NULL is allowed. */
 void mr_fetch_free(struct mr_fetch *f);
 
-/* Worker: is the window of this position read ahead? Settles it. */
-bool mr_fetch_ahead(struct mr_fetch *f, uint64_t position);
+/* Worker: is the window of this position read ahead? Settles it; *until is
+ * the first position after it. */
+bool mr_fetch_ahead(struct mr_fetch *f, uint64_t position, uint64_t *until);
 
 /*
  * Worker: the bytes of a position read ahead; waits for them, adding the

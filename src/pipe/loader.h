@@ -45,8 +45,9 @@ struct mr_loader {
 	struct mr_order order;
 	struct mr_budget budget;
 	struct mr_pool pool;
-	size_t sample_max; /* bytes that one field of a sample may have */
-	uint64_t identity; /* of pipeline and order, for checkpoints */
+	size_t sample_max;	/* bytes that one field of a sample may have */
+	uint64_t identity;	/* of pipeline and order, for checkpoints */
+	struct mr_shape *shape; /* NULL: the storage as it is */
 
 	uint64_t rows; /* of a full batch */
 	uint64_t epoch_samples, epoch_batches;
@@ -88,8 +89,7 @@ struct mr_loader {
 	struct mr_thread_stats *stats;
 	struct mr_clock clock;
 	struct mr_fetch *fetch; /* NULL when the source cannot be located */
-	struct mr_shape *shape; /* NULL: the storage as it is */
-	char *storage;		/* its profile's text */
+	char *storage;		/* the text of the shaper's profile */
 	struct mr_evicted cold;
 
 	/* batches outside the ring */

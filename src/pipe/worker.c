@@ -148,7 +148,7 @@ static bool do_run(struct mr_worker *w, uint64_t s, uint32_t first,
 	struct mr_loader *l = w->l;
 	struct mr_slot *slot = &l->slot[s % l->ring];
 	struct mr_row r = { .b = mr_loader_enter(l, s) };
-	uint64_t position = s * l->rows + first, window = UINT64_MAX;
+	uint64_t position = s * l->rows + first, until = 0;
 	bool ahead = false;
 
 	if (!r.b) { /* no memory: the consumer finds no batch, and says so */
@@ -162,10 +162,8 @@ static bool do_run(struct mr_worker *w, uint64_t s, uint32_t first,
 
 		r.index = mr_order_at(&l->order, &w->order, r.b->epoch,
 				      r.b->number * l->rows + r.at);
-		if (l->fetch && position / MR_FETCH_WINDOW != window) {
-			window = position / MR_FETCH_WINDOW;
-			ahead = mr_fetch_ahead(l->fetch, position);
-		}
+		if (l->fetch && position >= until)
+			ahead = mr_fetch_ahead(l->fetch, position, &until);
 		if (ahead) {
 			pay_wake(w);
 			got = mr_fetch_get(l->fetch, position, &w->wait_in,

@@ -30,6 +30,9 @@ PIPE = "synthetic count=8 shape=2 | batch 4"
     ({"on_error": "panic"}, ValueError, "\"stop\", \"skip\" or \"replace\""),
     ({"fetch": "ahed"}, ValueError, "did you mean \"ahead\""),
     ({"plugins": 3}, TypeError, "plugins=3"),
+    ({"storage": "hhd"}, ValueError, "did you mean 'hdd'"),
+    ({"storage": 5}, TypeError, "storage=5"),
+    ({"cold": "yes"}, TypeError, "cold='yes'"),
     ({"plugins": [3]}, TypeError, "plugins="),
     ({"rank": (3, 3)}, ValueError, "0 <= R < N"),
     ({"rank": (-1, 3)}, ValueError, "0 <= R < N"),
@@ -48,6 +51,7 @@ def test_a_wrong_option_is_named_with_what_is_allowed(options, exception,
     {"threads": None, "order": None}, {"rank": "0/2"}, {"rank": [1, 2]},
     {"seed": 2**60}, {"order": "block", "block": 4}, {"plugins": []},
     {"epochs": 1, "samples": 4, "on_error": "replace", "fetch": "direct"},
+    {"storage": "ceph-hdd,latency=1ms", "cold": True}, {"storage": ""},
 ])
 def test_right_options_are_taken(options):
     with millrace.Loader(PIPE, **options) as loader:
@@ -59,6 +63,16 @@ def test_options_take_effect():
         assert sum(b.count for b in loader) == 4
         assert loader.stats()["threads"] == 3
         assert loader.state_dict()["seed"] == 5
+
+
+def test_storage_and_cold_are_in_the_stats(npy):
+    with millrace.Loader(f"npy {npy} | batch 100", epochs=1, cold=True,
+                         storage="iops=20000") as loader:
+        assert sum(b.count for b in loader) == 1000
+        stats = loader.stats()
+    assert stats["storage"] == "iops=20000"
+    assert stats["storage_allows"]["requests"] == 1000
+    assert stats["cold"]["files"] == 1 and stats["seconds"] > 0.045
 
 
 @pytest.mark.parametrize("args", [(), (1,), (PIPE, 2), (b"x",)])

@@ -11,6 +11,7 @@
 #include "core/mem.h"
 #include "io/evict.h"
 #include "io/shape.h"
+#include "pipe/depth.h"
 #include "pipe/held.h"
 
 #define MS 1000000ull
@@ -292,6 +293,97 @@ static void test_held_requests_come_out_in_the_order_of_time(void **state)
 	}
 }
 
+/* ---- how many in flight ---- */
+
+struct simulated {
+	double share;	  /* of what the profile allows, over the whole run */
+	unsigned depth;	  /* in the end */
+	unsigned changes; /* of the depth in the second half */
+};
+
+/* Reading ahead in made-up time: workers always want more. A request that is
+ * due is noticed up to `late` ns later. */
+static struct simulated simulate(const char *profile, uint64_t bytes,
+				 uint64_t ns, uint64_t late)
+{
+	static struct mr_held h;
+	struct mr_shape s = shape_of(profile);
+	struct mr_depth d;
+	struct simulated r = { 0 };
+	uint64_t t = 0, done = 0, n = 0;
+	unsigned who, before;
+
+	h.n = 0;
+	mr_depth_init(&d, t);
+	while (t < ns) {
+		while (h.n < atomic_load(&d.now))
+			mr_held_put(&h, due(&s, t, bytes), (unsigned)n++);
+		mr_depth_filled(&d, h.n);
+		t = mr_held_next(&h) + mr_mix64(n) % (late + 1);
+		while (mr_held_take(&h, t, &who)) {
+			d.completions++;
+			done++;
+		}
+		before = atomic_load(&d.now);
+		mr_depth_adapt(&d, t, h.n, MR_HELD_MAX, done);
+		r.depth = atomic_load(&d.now);
+		r.changes += t > ns / 2 && r.depth != before;
+	}
+	r.share = (double)(done * bytes) / ((double)t / 1e9) /
+		  mr_profile_allows(&s.p, 1, bytes);
+	mr_shape_fini(&s);
+	return r;
+}
+
+static void test_the_depth_grows_until_storage_is_used(void **state)
+{
+	static const char *const profiles[] = { "hdd", "ssd", "ceph-hdd",
+						"s3" };
+	static const uint64_t sizes[] = { 10000, 100000, 5000000 };
+
+	(void)state;
+	for (size_t i = 0; i < MR_COUNT(profiles); i++) {
+		for (size_t k = 0; k < 2 * MR_COUNT(sizes); k++) {
+			uint64_t bytes = sizes[k / 2], late = k % 2 * 200000;
+			struct simulated r =
+				simulate(profiles[i], bytes, 10 * S, late);
+
+			if (r.share < 0.95)
+				fail_msg("%s, %llu bytes: %.1f %% at depth %u",
+					 profiles[i], (unsigned long long)bytes,
+					 100 * r.share, r.depth);
+		}
+	}
+}
+
+static void test_the_depth_comes_to_rest(void **state)
+{
+	(void)state;
+	/* A try and the way back, each 64 rounds and more. */
+	assert_in_range(simulate("ceph-hdd", 100000, 60 * S, 0).changes, 0, 60);
+	assert_in_range(simulate("hdd", 100000, 60 * S, 0).changes, 0, 8);
+}
+
+static void test_a_depth_that_is_not_the_limit_is_left_alone(void **state)
+{
+	struct mr_depth d;
+
+	(void)state;
+	mr_depth_init(&d, 0);
+	for (uint64_t t = 1; t < 1000; t++) {
+		mr_depth_filled(&d, 3); /* no more positions */
+		d.completions += 50;
+		mr_depth_adapt(&d, t * 10 * MS, 3, MR_HELD_MAX, t);
+		assert_int_equal(atomic_load(&d.now), 16);
+	}
+	for (uint64_t t = 1000; t < 2000; t++) {
+		mr_depth_filled(&d, 16);
+		d.completions += 50; /* nobody waits */
+		mr_depth_adapt(&d, t * 10 * MS, 16, MR_HELD_MAX, 999);
+		assert_int_equal(atomic_load(&d.now), 16);
+	}
+}
+
 /* ---- eviction ---- */
 
 static bool in_memory_only(void)
@@ -449,6 +541,10 @@ int main(void)
 		cmocka_unit_test(test_a_thread_that_waits_is_not_early),
 		cmocka_unit_test(
 			test_held_requests_come_out_in_the_order_of_time),
+		cmocka_unit_test(test_the_depth_grows_until_storage_is_used),
+		cmocka_unit_test(test_the_depth_comes_to_rest),
+		cmocka_unit_test(
+			test_a_depth_that_is_not_the_limit_is_left_alone),
 		cmocka_unit_test(test_files_are_evicted_also_when_just_written),
 		cmocka_unit_test(test_a_cold_loader_counts_each_file_once),
 		cmocka_unit_test(test_a_shaped_loader_gives_the_same_bytes),
