@@ -154,9 +154,11 @@ int mr_part_unpack(struct mr_part *p, struct mr_parts *ps,
 	return e;
 }
 
-bool mr_part_is_far(const struct mr_part *p)
+size_t mr_part_window(const struct mr_part *p, uint64_t stride, size_t near)
 {
-	return p->plain.fd < 0 && mr_input_is_url(p->path);
+	bool far = p->plain.fd < 0 && mr_input_is_url(p->path);
+
+	return far && stride < MR_FAR_WINDOW / 2 ? MR_FAR_WINDOW : near;
 }
 
 static int read_plain(const struct mr_part *p, void *to, size_t n,

@@ -54,8 +54,13 @@ int mr_part_open(struct mr_part *p, struct mr_err *err);
 int mr_part_unpack(struct mr_part *p, struct mr_parts *ps,
 		   enum mr_packing packing, struct mr_err *err);
 
-/* Is each read a request, which small ones that follow one another share? */
-bool mr_part_is_far(const struct mr_part *p);
+/*
+ * How much to read at once of headers that lie `stride` bytes apart: `near`,
+ * but of a file on a server up to MR_FAR_WINDOW, since reading over what lies
+ * between takes less time than as many requests.
+ */
+enum { MR_FAR_WINDOW = 4 << 20 };
+size_t mr_part_window(const struct mr_part *p, uint64_t stride, size_t near);
 
 /* Exactly n bytes from offset. */
 int mr_part_read(const struct mr_part *p, void *to, size_t n, uint64_t offset,

@@ -41,8 +41,9 @@ struct walk {
 static int look_at(struct walk *w, uint64_t at, const uint8_t **head,
 		   struct mr_err *err)
 {
-	bool few = at - w->last > SPARSE || mr_part_is_far(w->r->part);
-	size_t n = few ? PEEK : WINDOW;
+	uint64_t stride = at - w->last;
+	size_t n = mr_part_window(w->r->part, stride,
+				  stride > SPARSE ? PEEK : WINDOW);
 	int e = 0;
 
 	if (w->r->part->size - at < n)
@@ -103,7 +104,7 @@ static int walk_records(struct walk *w, struct mr_err *err)
 
 static int make_index(struct mr_recfile *r, struct mr_err *err)
 {
-	struct walk w = { .r = r, .window = mr_alloc(1, WINDOW, err) };
+	struct walk w = { .r = r, .window = mr_alloc(1, MR_FAR_WINDOW, err) };
 	int e = w.window ? walk_records(&w, err) : MR_ENOMEM;
 	uint64_t *less;
 

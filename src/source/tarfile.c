@@ -39,10 +39,9 @@ static int look(struct mr_tar_walk *w, uint64_t offset, size_t n,
 
 	if (offset < w->from || offset - w->from > w->len ||
 	    w->len - (offset - w->from) < n) {
-		if (mr_part_is_far(w->part))
-			want = PEEK;
-		else if (w->stride < NEAR)
+		if (w->stride < NEAR)
 			want = WINDOW;
+		want = mr_part_window(w->part, w->stride, want);
 		if (want < n)
 			want = n;
 		if (want > w->size - offset)
