@@ -50,7 +50,8 @@ int mr_packing_of(const char *path, const uint8_t *head, size_t n,
 void mr_unpacked_init(struct mr_unpacked *u, uint64_t max)
 {
 	u->files = 0;
-	u->max = u->left = max;
+	u->max = max;
+	atomic_init(&u->left, max);
 	pthread_mutex_init(&u->lock, NULL);
 }
 
