@@ -249,7 +249,7 @@ def shares(report, told):
     packing, waiting) and the writer's."""
     rows = []
     for codec, r in told.items():
-        run = r["steps"]
+        run = r["loader"]
         of = {x["name"]: x["share"] for x in run["steps"]}
         packing = of.pop("store", 0)
         rows.append((codec, *(f"{100 * x:.1f} %" for x in (

@@ -43,11 +43,12 @@ static void print_json(const struct mr_store_options *opt,
 	mr_json_uint(&j, "available_bytes", r->available);
 	mr_json_text(&j, "stored", r->stored);
 	mr_json_text(&j, "deferred", r->deferred);
+	mr_json_text(&j, "rest", r->rest);
 	mr_json_real(&j, "seconds", r->seconds, 6);
 	mr_json_real(&j, "write_seconds", r->write_seconds, 6);
 	mr_json_real(&j, "sync_seconds", r->sync_seconds, 6);
 	if (stats && r->stats.steps)
-		mr_json_raw(&j, "steps", stats);
+		mr_json_raw(&j, "loader", stats);
 	mr_json_close(&j, '}');
 	free(stats);
 	text = mr_str_take(&j.out);
@@ -61,6 +62,8 @@ static void print_plan(void *data, const struct mr_store_report *r)
 	char a[32], b[32], c[32];
 
 	printf("stores %s\n", r->stored);
+	if (*r->rest)
+		printf("leaves to each epoch: %s\n", r->rest);
 	if (*r->deferred)
 		printf("leaves to be done on load: %s\n", r->deferred);
 	printf("%s samples, about %s in %llu shards; %s free at %s\n",
@@ -94,6 +97,9 @@ static void print_report(const struct mr_store_options *opt,
 		if (st->step[i].total_ms > 0)
 			printf("  %-20s %6.1f %% of the threads' time\n",
 			       st->step[i].name, 100 * st->step[i].share);
+	if (opt->to == MR_TO_RECORDS)
+		printf("use it: millrace run 'records %s%s%s | batch 64'\n",
+		       opt->out, *r->rest ? " | " : "", r->rest);
 }
 
 int cli_store(const char *command, const char *pipeline,

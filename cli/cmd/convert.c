@@ -53,17 +53,17 @@ const struct cli_command cli_command_convert = {
 	.name = "convert",
 	.args = "PIPELINE --to tar|tfrecord|records --out DIR",
 	.help = "copy a source into another container",
-	.more = "Steps after the source are done as well, as long as they are "
+	.more = "Steps after the source are done as well, as long as they are\n"
 		"not random.\n"
-		"tar: members KEY.EXT, where bytes keep the extension of the "
-		"file that they come from, a label is .cls and arrays are "
-		".npy. tfrecord: bytes, int64 and float lists under the "
-		"fields' names; arrays as bytes, with NAME/shape and "
+		"tar: members KEY.EXT, where bytes keep the extension of the\n"
+		"file that they come from, a label is .cls and arrays are\n"
+		".npy. tfrecord: bytes, int64 and float lists under the\n"
+		"fields' names; arrays as bytes, with NAME/shape and\n"
 		"NAME/dtype.\n"
-		"When it is stopped or killed, the same command goes on where "
-		"it was: records in the middle of a shard, others at its "
-		"beginning. With --on-error skip, bad samples are left out of "
-		"tar and tfrecord.",
+		"When it is stopped or killed, the same command goes on where\n"
+		"it was: records in the middle of a shard, others at its\n"
+		"beginning. With --on-error skip, bad samples are left out of\n"
+		"tar and tfrecord.\n",
 	.size = sizeof(struct convert),
 	.options = options,
 	.takes_loader_options = true,

@@ -57,15 +57,15 @@ const struct cli_command cli_command_prepare = {
 	.name = "prepare",
 	.args = "PIPELINE --out DIR",
 	.help = "run the steps once and store the result, for `records DIR`",
-	.more = "The rest of the pipeline then follows `records DIR` and gives "
-		"the same batches, byte for byte. Random steps are new in "
-		"each epoch and cannot be stored.\n"
-		"A last step that only widens its elements (cast, normalize) "
-		"is left to be done on load, where that makes the set smaller; "
-		"--literal stores its result instead.\n"
-		"When it is stopped or killed, the same command goes on where "
-		"it was. With --on-error skip, a bad sample keeps its place, "
-		"with the reason.",
+	.more = "The rest of the pipeline then follows `records DIR` and\n"
+		"gives the same batches, byte for byte. Random steps are new\n"
+		"in each epoch and cannot be stored.\n"
+		"A last step that only widens its elements (cast, normalize)\n"
+		"is left to be done on load, where that makes the set\n"
+		"smaller; --literal stores its result instead.\n"
+		"When it is stopped or killed, the same command goes on where\n"
+		"it was. With --on-error skip, a bad sample keeps its place,\n"
+		"with the reason.\n",
 	.size = sizeof(struct prepare),
 	.options = options,
 	.takes_loader_options = true,

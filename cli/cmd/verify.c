@@ -114,8 +114,8 @@ const struct cli_command cli_command_verify = {
 	.name = "verify",
 	.args = "DIR",
 	.help = "check a prepared data set's checksums and completeness",
-	.more = "Prints a line for each sample that is not as it was written, "
-		"with its shard, number, bytes and key, and exits with 1.",
+	.more = "Prints a line for each sample that is not as it was written,\n"
+		"with its shard, number, bytes and key, and exits with 1.\n",
 	.size = sizeof(struct verify),
 	.options = options,
 	.run = run,

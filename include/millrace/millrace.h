@@ -343,6 +343,7 @@ struct mr_store_report {
 	double sync_seconds;   /* in waiting for the disk */
 	bool complete;	       /* false: a dry run, or stopped by progress() */
 	char stored[400];      /* the fields as they are stored */
+	char rest[800];	       /* steps that follow, in each epoch, or "" */
 	char deferred[400];    /* steps left to be done on load, or "" */
 	struct mr_stats stats; /* of the steps, whose names are here: */
 	char names[MR_MAX_STEPS][32];

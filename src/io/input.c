@@ -177,11 +177,19 @@ int mr_input_read_patiently(struct mr_input *in, void *to, size_t n,
 	return e || !n ? e : mr_remote_read(in->remote, to, n, offset, p, err);
 }
 
+static _Thread_local uint64_t thread_bytes;
+
+uint64_t mr_input_thread_bytes(void)
+{
+	return thread_bytes;
+}
+
 int mr_input_read(struct mr_input *in, void *to, size_t n, uint64_t offset,
 		  struct mr_err *err)
 {
 	int e;
 
+	thread_bytes += n;
 	if (!in->remote)
 		return read_local(in, to, n, offset, err);
 	e = check_end(in, n, offset, err);

@@ -64,6 +64,9 @@ int mr_input_read_patiently(struct mr_input *in, void *to, size_t n,
 			    uint64_t offset, const struct mr_patience *p,
 			    struct mr_err *err);
 
+/* Bytes that this thread has read so, since it began. */
+uint64_t mr_input_thread_bytes(void);
+
 /* Those bytes as an extent for the loader. */
 void mr_input_extent(const struct mr_input *in, uint64_t offset,
 		     uint64_t length, struct mr_extent *e);

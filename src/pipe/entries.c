@@ -31,7 +31,8 @@ bool mr_entry(size_t i, struct mr_entry *e)
 		if (i > 0)
 			continue;
 		*e = (struct mr_entry){ MR_KIND_SOURCE,
-					mr_missing_sources[k].name, "", NULL,
+					mr_missing_sources[k].name,
+					mr_missing_sources[k].needs, NULL,
 					mr_missing_sources[k].needs };
 		return true;
 	}

@@ -275,6 +275,23 @@ static int read_bytes(struct mr_worker *w, const struct mr_row *r,
 	return e;
 }
 
+/* A source that reads by itself: all of it counts as one request. */
+static int load_sample(struct loading *g, struct mr_tensor *t)
+{
+	struct mr_worker *w = g->w;
+	struct mr_shape *shape = w->l->shape;
+	uint64_t t0 = shape ? mr_clock_ns() : 0;
+	uint64_t before = mr_input_thread_bytes();
+	int e = w->l->plan.source->load(&g->ld, t);
+
+	mr_arena_reset(&w->scratch);
+	w->bytes = mr_input_thread_bytes() - before;
+	mr_count(&w->stats->bytes_read, w->bytes);
+	if (shape && w->bytes)
+		mr_shape_wait(shape, t0, w->bytes, &w->late, &w->l->stop);
+	return e;
+}
+
 static int read_sample(struct mr_worker *w, const struct mr_row *r,
 		       const struct mr_fetched *got, struct mr_tensor *t)
 {
@@ -301,8 +318,7 @@ static int read_sample(struct mr_worker *w, const struct mr_row *r,
 		w->side[i] = 0;
 	}
 	if (p->source->load) {
-		e = p->source->load(&g.ld, t);
-		mr_arena_reset(&w->scratch);
+		e = load_sample(&g, t);
 		return e ? e : place_fields(&g, t, false);
 	}
 	e = read_bytes(w, r, got, &s, &data, &n, &sunk);

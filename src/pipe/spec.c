@@ -240,6 +240,15 @@ static int read_token(struct parser *ps, struct token *t)
 
 /* ---- stages ---- */
 
+/* What this build lacks for a source, or NULL. */
+static const char *needs(const char *name)
+{
+	for (size_t i = 0; mr_missing_sources[i].name; i++)
+		if (!strcmp(mr_missing_sources[i].name, name))
+			return mr_missing_sources[i].needs;
+	return NULL;
+}
+
 static int unknown_stage(struct parser *ps, const struct token *t, bool source)
 {
 	struct names names = { ps->p, source };
@@ -254,6 +263,11 @@ static int unknown_stage(struct parser *ps, const struct token *t, bool source)
 	else if (!source && find_source(ps->p, t->text))
 		mr_err_set(ps->err, MR_EPARSE,
 			   "'%s' is a source; it can only come first", t->text);
+	else if (needs(t->text))
+		mr_err_set(ps->err, MR_EPARSE,
+			   "'%s' is not in this build: %s; install it and "
+			   "build again",
+			   t->text, needs(t->text));
 	else if ((near = mr_nearest(t->text, name_count(&names), name_at,
 				    &names)))
 		mr_err_set(ps->err, MR_EPARSE,

@@ -148,6 +148,23 @@ int mr_split_text(const struct mr_pipeline *p, int from, int to, char **text,
 	return *text ? 0 : mr_err_nomem(err, 0);
 }
 
+int mr_split_words(const struct mr_pipeline *p, int from, int to, char **text,
+		   struct mr_err *err)
+{
+	size_t a = p->stage[from].at;
+	size_t b = to < p->n ? p->stage[to].at : strlen(p->text);
+
+	if (p->stage[from].deferred || strpbrk(p->text, "#\n") || b <= a)
+		return mr_split_text(p, from, to, text, err);
+	while (b > a && strchr(" \t|", p->text[b - 1]))
+		b--;
+	*text = mr_alloc(b - a + 1, 1, err);
+	if (!*text)
+		return MR_ENOMEM;
+	memcpy(*text, p->text + a, b - a);
+	return 0;
+}
+
 static int copy_classes(const struct mr_plan *plan, struct mr_meta *m,
 			struct mr_err *err)
 {

@@ -27,7 +27,12 @@ int mr_split_find(struct mr_split *s, const struct mr_plan *plan,
 int mr_split_describe(const struct mr_split *s, const struct mr_plan *plan,
 		      struct mr_meta *m, struct mr_err *err);
 
-/* Stages [from, to) as a text. */
+/* Stages [from, to) in the words of the pipeline's text, where that is one
+ * line; else as below. */
+int mr_split_words(const struct mr_pipeline *p, int from, int to, char **text,
+		   struct mr_err *err);
+
+/* Stages [from, to) as a text, with all their parameters. */
 int mr_split_text(const struct mr_pipeline *p, int from, int to, char **text,
 		  struct mr_err *err);
 

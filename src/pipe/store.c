@@ -16,7 +16,9 @@
 #include "store/writer.h"
 
 enum {
-	PROBES = 64, /* samples that the estimate looks at */
+	PROBES_MIN = 8, /* samples that the estimate looks at: */
+	PROBES_MAX = 64,
+	PROBES_OF = 64, /* one in so many */
 	ROWS_MAX = 4096,
 	SHARD_SAMPLES = 1 << 18, /* their index is in memory meanwhile */
 	BATCH_BYTES = 2 << 20,
@@ -101,6 +103,31 @@ static void fields_text(const struct mr_fields *fs, char *to, size_t cap)
 	}
 }
 
+/* What is left for each epoch. Other containers have no place for it. */
+static int note_rest(struct job *j, const struct mr_pipeline *p,
+		     struct mr_err *err)
+{
+	char *text = NULL;
+	int e, end = p->n;
+
+	if (p->stage[end - 1].op == &mr_op_batch)
+		end--;
+	if (j->split.stages == end)
+		return 0;
+	if (j->opt->to != MR_TO_RECORDS) {
+		mr_err_set(err, MR_EINVAL,
+			   "%s is random, new in each epoch: it cannot be "
+			   "stored; leave it out",
+			   p->stage[j->split.stages].name);
+		return mr_pipeline_point(p, j->split.stages, err);
+	}
+	e = mr_split_words(p, j->split.stages, end, &text, err);
+	if (!e)
+		snprintf(j->report->rest, sizeof(j->report->rest), "%s", text);
+	free(text);
+	return e;
+}
+
 /* What is to be stored, from the pipeline's types. */
 static int make_plan(struct job *j, struct mr_err *err)
 {
@@ -120,6 +147,8 @@ static int make_plan(struct job *j, struct mr_err *err)
 		e = mr_split_find(&j->split, plan, j->opt->until, literal, err);
 	if (!e)
 		e = mr_split_describe(&j->split, plan, &j->meta, err);
+	if (!e)
+		e = note_rest(j, p, err);
 	if (!e)
 		e = choose_codec(j, err);
 	mr_pipeline_free(p);
@@ -186,7 +215,11 @@ static int probe(struct job *j, double *mean, struct mr_err *err)
 	opt.order = MR_ORDER_SHUFFLE;
 	opt.seed = 0;
 	opt.epochs = 1;
-	opt.samples = PROBES;
+	opt.samples = j->meta.samples / PROBES_OF;
+	if (opt.samples < PROBES_MIN)
+		opt.samples = PROBES_MIN;
+	if (opt.samples > PROBES_MAX)
+		opt.samples = PROBES_MAX;
 	if (opt.on_error == MR_ON_ERROR_STOP)
 		opt.on_error = MR_ON_ERROR_SKIP; /* met again in its place */
 	e = open_loader(j, &c, &opt, &l, err);
@@ -390,6 +423,8 @@ static int copy_all(struct job *j, struct mr_loader *l, bool *done,
 static void keep_stats(struct mr_store_report *r, struct mr_loader *l)
 {
 	mr_loader_stats(l, &r->stats);
+	/* Which is to store what is made here. */
+	r->stats.verdict.advice[0] = 0;
 	for (size_t i = 0; i < r->stats.steps; i++) {
 		snprintf(r->names[i], sizeof(r->names[i]), "%s",
 			 r->stats.step[i].name);
@@ -432,13 +467,37 @@ static int run(struct job *j, struct mr_err *err)
 	return e;
 }
 
+/* An option of loaders that means nothing here, and was given all the same. */
+static const char *stray_option(const struct mr_options *opt)
+{
+	struct mr_options usual;
+
+	mr_options_init(&usual);
+	if (opt->order != usual.order)
+		return "order";
+	if (opt->epochs != usual.epochs)
+		return "epochs";
+	if (opt->samples != usual.samples)
+		return "samples";
+	if (opt->seed != usual.seed)
+		return "seed";
+	return opt->ranks != usual.ranks ? "rank" : NULL;
+}
+
 static int check_options(const struct mr_store_options *opt, struct mr_err *err)
 {
+	const char *stray = stray_option(&opt->loader);
+
 	if (opt->size != sizeof(*opt))
 		return mr_err_set(err, MR_EINVAL,
 				  "options of another version of the header; "
 				  "call mr_store_options_init() and build "
 				  "again");
+	if (stray)
+		return mr_err_set(err, MR_EINVAL,
+				  "--%s: all samples are stored, once and in "
+				  "their order; leave it out",
+				  stray);
 	if (!*opt->out)
 		return mr_err_set(err, MR_EINVAL, "say where to: --out DIR");
 	if (opt->loader.on_error == MR_ON_ERROR_REPLACE)

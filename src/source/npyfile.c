@@ -206,10 +206,20 @@ static const char *conversion(const char *descr, char *buf, size_t cap)
 	}
 }
 
-static int refuse_type(const char *path, const char *descr, struct mr_err *err)
+static int refuse_type(const struct mr_npy *a, const char *descr,
+		       struct mr_err *err)
 {
 	char buf[64];
 	const char *how = conversion(descr, buf, sizeof(buf));
+	const char *path = a->path;
+
+	if (a->member)
+		return mr_err_set(err, MR_ETYPE,
+				  "type '%s' is not taken; convert it: d = "
+				  "dict(np.load('%s', allow_pickle=True)); a "
+				  "= d['%s']; d['%s'] = %s; np.savez('%s', "
+				  "**d)",
+				  descr, path, a->member, a->member, how, path);
 
 	if (strchr(descr, 'O'))
 		return mr_err_set(
@@ -224,35 +234,28 @@ static int refuse_type(const char *path, const char *descr, struct mr_err *err)
 			  descr, path, path, how);
 }
 
-static int find_type(const char *path, const char *descr, enum mr_dtype *out,
-		     struct mr_err *err)
+static int find_type(struct mr_npy *a, const char *descr, struct mr_err *err)
 {
 	for (size_t i = 0; i < MR_COUNT(types); i++) {
 		if (!strcmp(descr, types[i].descr)) {
-			*out = types[i].dtype;
+			a->dtype = types[i].dtype;
 			return 0;
 		}
 	}
-	return refuse_type(path, descr, err);
+	return refuse_type(a, descr, err);
 }
 
 /* ---- a file ---- */
 
 /* Where the header's text begins and its length, from the first 12 bytes. */
-static int read_prefix(const struct mr_npy *a, size_t *at, size_t *len,
-		       struct mr_err *err)
+static int parse_prefix(const struct mr_npy *a, const unsigned char *b,
+			size_t *at, size_t *len, struct mr_err *err)
 {
-	unsigned char b[12] = { 0 };
-	int e;
-
-	if (a->bytes < 10)
+	if (!memcmp(b, "PK\3\4", 4))
 		return mr_err_set(err, MR_EDATA,
-				  "no NumPy file: %llu bytes are less than "
-				  "its header",
-				  (unsigned long long)a->bytes);
-	e = mr_input_read(a->input, b, a->bytes < 12 ? 10 : 12, 0, err);
-	if (e)
-		return e;
+				  "no NumPy file: it begins as a zip file, "
+				  "not with \\x93NUMPY; the source npz reads "
+				  ".npz files");
 	if (memcmp(b, "\x93NUMPY", 6))
 		return mr_err_set(err, MR_EDATA,
 				  "no NumPy file: it does not begin with "
@@ -277,28 +280,6 @@ static int read_prefix(const struct mr_npy *a, size_t *at, size_t *len,
 	return 0;
 }
 
-static int read_header(struct mr_npy *a, struct header *h, struct mr_err *err)
-{
-	size_t at = 0, len = 0;
-	char *text;
-	int e = read_prefix(a, &at, &len, err);
-
-	if (e)
-		return e;
-	text = mr_alloc(len + 1, 1, err);
-	if (!text)
-		return MR_ENOMEM;
-	e = mr_input_read(a->input, text, len, at, err);
-	if (!e && strlen(text) != len)
-		e = mr_err_set(err, MR_EDATA,
-			       "damaged header: a zero byte in it");
-	if (!e)
-		e = parse_header(text, h, err);
-	a->offset = at + len;
-	free(text);
-	return e;
-}
-
 static int check_size(const struct mr_npy *a, struct mr_err *err)
 {
 	uint64_t want;
@@ -318,28 +299,93 @@ static int check_size(const struct mr_npy *a, struct mr_err *err)
 			  (unsigned long long)a->bytes);
 }
 
-static int read_array(struct mr_npy *a, struct mr_err *err)
+static int take_header(struct mr_npy *a, const struct header *h,
+		       struct mr_err *err)
 {
-	struct header h;
-	int e = read_header(a, &h, err);
+	int e = find_type(a, h->descr, err);
 
-	if (!e)
-		e = find_type(a->path, h.descr, &a->dtype, err);
 	if (e)
 		return e;
-	if (h.fortran)
+	if (h->fortran && a->member)
+		return mr_err_set(err, MR_ETYPE,
+				  "stored in Fortran order; save "
+				  "np.ascontiguousarray() of it");
+	if (h->fortran)
 		return mr_err_set(err, MR_ETYPE,
 				  "stored in Fortran order; convert it: "
 				  "np.save('%s', np.ascontiguousarray("
 				  "np.load('%s')))",
 				  a->path, a->path);
-	if (!h.ndim)
-		return mr_err_set(err, MR_EDATA,
-				  "a single number; want an array whose first "
-				  "axis counts the samples");
-	a->ndim = h.ndim;
-	memcpy(a->shape, h.shape, sizeof(a->shape));
+	a->ndim = h->ndim;
+	memcpy(a->shape, h->shape, sizeof(a->shape));
 	return check_size(a, err);
+}
+
+/* The header's text, with a zero after it. */
+static int parse_text(struct mr_npy *a, const char *text, size_t at, size_t len,
+		      struct mr_err *err)
+{
+	struct header h;
+	int e;
+
+	if (strlen(text) != len)
+		return mr_err_set(err, MR_EDATA,
+				  "damaged header: a zero byte in it");
+	e = parse_header(text, &h, err);
+	a->offset = at + len;
+	return e ? e : take_header(a, &h, err);
+}
+
+int mr_npy_parse(struct mr_npy *a, const void *bytes, size_t n,
+		 struct mr_err *err)
+{
+	unsigned char b[12] = { 0 };
+	size_t at = 0, len = 0;
+	char *text;
+	int e;
+
+	if (n < 10)
+		return mr_err_set(err, MR_EDATA,
+				  "no NumPy file: %llu bytes are less than "
+				  "its header",
+				  (unsigned long long)a->bytes);
+	memcpy(b, bytes, n < 12 ? n : 12);
+	e = parse_prefix(a, b, &at, &len, err);
+	if (!e && at + len > n)
+		e = mr_err_set(err, MR_ELIMIT, "a header of %zu bytes", len);
+	text = e ? NULL : mr_alloc(len + 1, 1, err);
+	if (!text)
+		return e ? e : MR_ENOMEM;
+	memcpy(text, (const char *)bytes + at, len);
+	e = parse_text(a, text, at, len, err);
+	free(text);
+	return e;
+}
+
+static int read_array(struct mr_npy *a, struct mr_err *err)
+{
+	unsigned char b[12] = { 0 };
+	size_t at = 0, len = 0;
+	char *text;
+	int e;
+
+	if (a->bytes < 10)
+		return mr_npy_parse(a, b, 0, err);
+	e = mr_input_read(a->input, b, a->bytes < 12 ? 10 : 12, 0, err);
+	if (!e)
+		e = parse_prefix(a, b, &at, &len, err);
+	text = e ? NULL : mr_alloc(len + 1, 1, err);
+	if (!text)
+		return e ? e : MR_ENOMEM;
+	e = mr_input_read(a->input, text, len, at, err);
+	if (!e)
+		e = parse_text(a, text, at, len, err);
+	free(text);
+	if (!e && !a->ndim)
+		e = mr_err_set(err, MR_EDATA,
+			       "a single number; want an array whose first "
+			       "axis counts the samples");
+	return e;
 }
 
 int mr_npy_open(struct mr_npy *a, struct mr_err *err)

@@ -8,6 +8,7 @@
 
 struct mr_npy {
 	char *path;		/* the caller's */
+	const char *member;	/* of a .npz file, for messages, or NULL */
 	struct mr_input *input; /* NULL before it is opened */
 	enum mr_dtype dtype;
 	int ndim;
@@ -23,5 +24,13 @@ struct mr_npy {
  * close, also on failure.
  */
 int mr_npy_open(struct mr_npy *a, struct mr_err *err);
+
+/*
+ * The header of an array of a->bytes bytes, of which n are at hand: type,
+ * shape and where the data begins. Errors are without the file's name;
+ * MR_ELIMIT when its header is longer than n.
+ */
+int mr_npy_parse(struct mr_npy *a, const void *bytes, size_t n,
+		 struct mr_err *err);
 
 #endif

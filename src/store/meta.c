@@ -373,8 +373,11 @@ int mr_meta_read(struct mr_meta *m, const char *dir, bool part,
 	snprintf(path, sizeof(path), "%s/%s", dir,
 		 part ? MR_META_PART : MR_META_NAME);
 	e = read_text(path, &text, &size, err);
-	if (e)
+	if (e) {
+		if (!part)
+			mr_err_prefix(err, "no prepared data set: ");
 		goto out;
+	}
 	o = json_tokener_parse(text);
 	if (o)
 		format = get(o, "format", json_type_string);

@@ -154,6 +154,8 @@ def test_random_steps_cannot_be_stored(mill, whole, tmp_path):
     (["--codec", "zstd", "--level", "99"], "zstd has 1 to 19"),
     (["--codec", "none", "--level", "2"], "no levels"),
     (["--on-error", "replace"], "twice"),
+    (["--samples", "10"], "all samples are stored"),
+    (["--order", "block"], "all samples are stored"),
 ])
 def test_nonsense_is_refused_with_a_remedy(mill, whole, tmp_path, args, says):
     mill.fails("prepare", whole, "--out", tmp_path / "out", *args, code=2,
@@ -463,6 +465,20 @@ def test_convert_to_tar_is_what_tarfile_reads(mill, photos, tmp_path):
         assert found.pop(name + ".jpg") == (photos / f"{name}.jpg").read_bytes()
         assert found.pop(name + ".cls") == str(i % 2).encode()
     assert not found
+
+
+def test_convert_refuses_random_steps(mill, photos, tmp_path):
+    mill.fails("convert", f"files {photos} | decode_image | flip", "--to",
+               "tar", "--out", tmp_path / "out", code=2,
+               says=["flip is random", "^"])
+
+
+def test_it_says_what_is_left_and_how_to_go_on(mill, whole, tmp_path):
+    out = mill("prepare", whole, "--out", tmp_path / "out").stdout
+    left = "random_crop 32 | flip | normalize imagenet"
+    assert f"leaves to each epoch: {left}" in out
+    command = out[out.index("use it: millrace run '") + 22:].rstrip("'\n")
+    mill("run", command)
 
 
 def test_convert_writes_arrays_as_numpy_reads_them(mill, tmp_path):
