@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/guard.h"
 #include "core/mem.h"
 #include "io/remote.h"
 #include "io/window.h"
@@ -25,6 +26,12 @@ bool mr_input_is_url(const char *path)
 {
 	return !strncmp(path, "http://", 7) || !strncmp(path, "https://", 8) ||
 	       !strncmp(path, "s3://", 5);
+}
+
+/* Each waits for an answer most of the time. */
+int mr_input_threads(const char *path, int threads)
+{
+	return mr_input_is_url(path) && threads < 16 ? 16 : threads;
 }
 
 static int open_remote(struct mr_input *in, struct mr_err *err)
@@ -114,6 +121,11 @@ int64_t mr_input_changed(const struct mr_input *in)
 	return in->changed;
 }
 
+const char *mr_input_etag(const struct mr_input *in)
+{
+	return in->remote ? mr_remote_etag(in->remote) : "";
+}
+
 static int too_short(const struct mr_input *in, uint64_t end, size_t missing,
 		     struct mr_err *err)
 {
@@ -201,14 +213,22 @@ void mr_input_extent(const struct mr_input *in, uint64_t offset,
 		e->length = offset < in->size ? in->size - offset : 0;
 }
 
-const void *mr_input_map(struct mr_input *in)
+int mr_input_map(struct mr_input *in, struct mr_err *err)
 {
+	int e = mr_guard_take(err);
 	void *p;
 
-	if (in->map || in->fd < 0 || !in->size)
-		return in->map;
+	if (e || in->map || (in->fd >= 0 && !in->size))
+		return e;
+	if (in->fd < 0)
+		return mr_err_set(err, MR_EIO,
+				  "%s: cannot map a file on a server; say "
+				  "map=no",
+				  in->path);
 	p = mmap(NULL, in->size, PROT_READ, MAP_SHARED, in->fd, 0);
-	if (p != MAP_FAILED)
-		in->map = p;
-	return in->map;
+	if (p == MAP_FAILED)
+		return mr_err_sys(err, errno, in->path,
+				  "cannot map; say map=no");
+	in->map = p;
+	return 0;
 }

@@ -24,11 +24,16 @@ struct mr_patience {
 /* Does the name begin with a protocol, http, https or s3? */
 bool mr_input_is_url(const char *path);
 
+/* How many threads should open such files, where `threads` may compute: more
+ * when it is a server that they wait for. */
+int mr_input_threads(const char *path, int threads);
+
 /*
  * The inputs that a pattern names: wildcards and {a,b} as a shell's, and
  * {000..147} counts. Each that the braces make must be there; those are in
- * the braces' order, what a wildcard finds is sorted by its bytes. MR_EIO
- * naming the pattern when there is none. The caller frees each and the array.
+ * the braces' order, what a wildcard finds is sorted by its bytes, and without
+ * indexes that lie beside the data (NAME.mri). MR_EIO naming the pattern when
+ * there is none. The caller frees each and the array.
  */
 int mr_input_list(const char *pattern, char ***paths, size_t *n,
 		  struct mr_err *err);
@@ -43,6 +48,8 @@ uint64_t mr_input_size(const struct mr_input *in);
 int mr_input_fd(const struct mr_input *in);
 /* Nanoseconds since 1970 of its last change, or 0 when that is unknown. */
 int64_t mr_input_changed(const struct mr_input *in);
+/* What a server calls this state of it, or "". */
+const char *mr_input_etag(const struct mr_input *in);
 
 /*
  * Exactly n bytes from offset; MR_EDATA, naming file and place, when it ends
@@ -64,8 +71,9 @@ uint64_t mr_input_thread_bytes(void);
 void mr_input_extent(const struct mr_input *in, uint64_t offset,
 		     uint64_t length, struct mr_extent *e);
 
-/* The whole of a local file in memory, read-only; NULL when it is remote or
- * cannot be mapped. Unmapped by close. Reads must be guarded (guard.h). */
-const void *mr_input_map(struct mr_input *in);
+/* Have the whole of a local file in memory, read-only, so that its extents are
+ * there; fails when it is remote or cannot be mapped. Unmapped by close. Takes
+ * SIGBUS: reads must be guarded (guard.h). */
+int mr_input_map(struct mr_input *in, struct mr_err *err);
 
 #endif

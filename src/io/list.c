@@ -41,39 +41,50 @@ static int list_local(struct mr_name_list *l, const char *pattern,
 	e = glob(pattern, GLOB_NOSORT, NULL, &g);
 	if (e)
 		return no_match(pattern, e, err);
-	/* Not glob()'s own order, which the user's locale changes. */
-	qsort(g.gl_pathv, g.gl_pathc, sizeof(*g.gl_pathv), by_bytes);
 	for (size_t i = 0; !e && i < g.gl_pathc; i++)
 		e = mr_name_list_take(l, mr_strdup(g.gl_pathv[i], err), err);
 	globfree(&g);
 	return e;
 }
 
-static int list_remote(struct mr_name_list *l, const char *pattern,
-		       struct mr_err *err)
+/* An index lies beside its data, where x* finds it too; it is meant only by
+ * its own name. */
+static void drop_indexes(struct mr_name_list *l, size_t from, const char *word)
 {
-	size_t before = l->n;
-	int e = mr_remote_list(l, pattern, err);
+	size_t kept = from;
 
-	if (!e && l->n == before)
-		return no_match(pattern, GLOB_NOMATCH, err);
-	if (!e)
-		qsort(l->item + before, l->n - before, sizeof(*l->item),
-		      by_bytes);
-	return e;
+	for (size_t i = from; i < l->n; i++) {
+		size_t n = strlen(l->item[i]);
+
+		if (n > 4 && !strcmp(l->item[i] + n - 4, ".mri") &&
+		    strcmp(l->item[i], word) != 0)
+			free(l->item[i]);
+		else
+			l->item[kept++] = l->item[i];
+	}
+	l->n = kept;
 }
 
 /* A name that exists means itself, whatever characters it has. */
 static int list_word(struct mr_name_list *l, const char *word,
 		     struct mr_err *err)
 {
+	bool url = mr_input_is_url(word);
+	size_t before = l->n;
 	struct stat st;
+	int e;
 
-	if (mr_input_is_url(word))
-		return list_remote(l, word, err);
-	if (!stat(word, &st))
+	if (!url && !stat(word, &st))
 		return mr_name_list_take(l, mr_strdup(word, err), err);
-	return list_local(l, word, err);
+	e = url ? mr_remote_list(l, word, err) : list_local(l, word, err);
+	if (e)
+		return e;
+	drop_indexes(l, before, word);
+	if (l->n == before)
+		return no_match(word, GLOB_NOMATCH, err);
+	/* Not glob()'s own order, which the user's locale changes. */
+	qsort(l->item + before, l->n - before, sizeof(*l->item), by_bytes);
+	return 0;
 }
 
 int mr_input_list(const char *pattern, char ***paths, size_t *n,

@@ -142,6 +142,11 @@ int64_t mr_remote_changed(const struct mr_remote *r)
 	return r->modified > 0 ? r->modified * 1000000000 : 0;
 }
 
+const char *mr_remote_etag(const struct mr_remote *r)
+{
+	return r->etag;
+}
+
 int mr_remote_read(const struct mr_remote *r, void *to, size_t n,
 		   uint64_t offset, const struct mr_patience *p,
 		   struct mr_err *err)

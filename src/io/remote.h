@@ -17,6 +17,7 @@ void mr_remote_close(struct mr_remote *r); /* NULL is allowed */
 
 uint64_t mr_remote_size(const struct mr_remote *r);
 int64_t mr_remote_changed(const struct mr_remote *r);
+const char *mr_remote_etag(const struct mr_remote *r);
 
 /* n bytes from offset, which lie within its size. Any thread may call. */
 int mr_remote_read(const struct mr_remote *r, void *to, size_t n,

@@ -33,6 +33,12 @@ int64_t mr_remote_changed(const struct mr_remote *r)
 	return 0;
 }
 
+const char *mr_remote_etag(const struct mr_remote *r)
+{
+	(void)r;
+	return "";
+}
+
 int mr_remote_read(const struct mr_remote *r, void *to, size_t n,
 		   uint64_t offset, const struct mr_patience *p,
 		   struct mr_err *err)

@@ -256,95 +256,93 @@ int mr_feature_measure(const struct mr_feature *f, struct mr_values *v,
 
 /* ---- copies of what was measured ---- */
 
-static uint8_t *copy_varints(struct mr_span s, uint8_t *to)
-{
-	uint64_t v = 0;
+/* Bounds are kept here too: a file that is mapped may have changed since. */
+struct room {
+	uint8_t *at, *end;
+};
 
-	while (s.n && varint(&s, &v)) {
-		memcpy(to, &v, sizeof(v));
-		to += sizeof(v);
-	}
-	return to;
+static void put(struct room *r, const void *p, size_t n)
+{
+	if (n > (size_t)(r->end - r->at))
+		return;
+	memcpy(r->at, p, n);
+	r->at += n;
 }
 
-static uint8_t *copy_field(enum mr_feature_kind kind, const struct field *x,
-			   uint8_t *to)
+static void copy_field(enum mr_feature_kind kind, const struct field *x,
+		       struct room *r)
 {
+	struct mr_span s = x->body;
+	uint64_t v;
+
 	if (kind == MR_FEATURE_INTS && x->wire == BYTES)
-		return copy_varints(x->body, to);
-	if (kind == MR_FEATURE_INTS) {
-		memcpy(to, &x->value, sizeof(x->value));
-		return to + sizeof(x->value);
-	}
-	/* Floats are stored as they are here: little-endian. */
-	memcpy(to, x->body.p, x->body.n);
-	return to + x->body.n;
+		while (s.n && varint(&s, &v))
+			put(r, &v, sizeof(v));
+	else if (kind == MR_FEATURE_INTS)
+		put(r, &x->value, sizeof(x->value));
+	else /* Floats are stored as they are here: little-endian. */
+		put(r, s.p, s.n);
 }
 
-static uint8_t *copy_step(struct mr_span s, uint8_t *to)
+static void copy_step(struct mr_span s, struct room *r)
 {
 	enum mr_feature_kind kind;
 	struct mr_span list;
-	struct field x;
+	struct field x = { 0 };
 
 	if (!list_of(s, &kind, &list))
-		return to;
+		return;
 	while (list.n && next_field(&list, &x))
 		if (x.number == 1)
-			to = copy_field(kind, &x, to);
-	return to;
+			copy_field(kind, &x, r);
 }
 
-void mr_feature_copy(const struct mr_feature *f, void *to)
+void mr_feature_copy(const struct mr_feature *f, void *to, size_t n)
 {
+	struct room r = { to, (uint8_t *)to + n };
 	struct mr_span s = f->body;
-	struct field x;
-	uint8_t *at = to;
+	struct field x = { 0 };
 
-	if (!f->steps) {
-		copy_step(s, at);
-		return;
-	}
-	while (s.n && next_field(&s, &x))
+	if (!f->steps)
+		copy_step(s, &r);
+	while (f->steps && s.n && next_field(&s, &x))
 		if (x.number == 1)
-			at = copy_step(x.body, at);
+			copy_step(x.body, &r);
 }
 
-static int64_t *step_lengths(struct mr_span s, enum mr_feature_kind want,
-			     int64_t *to)
+static void step_lengths(struct mr_span s, enum mr_feature_kind want,
+			 struct room *r)
 {
 	enum mr_feature_kind kind;
 	struct mr_values v = { 0 };
 	struct mr_span list;
-	struct field x;
+	struct field x = { 0 };
 	size_t count = 0;
 
 	if (!list_of(s, &kind, &list))
-		return to;
+		return;
 	while (list.n && next_field(&list, &x)) {
 		if (x.number != 1)
 			continue;
 		if (want == MR_FEATURE_BYTES)
-			*to++ = (int64_t)x.body.n;
+			put(r, &(int64_t){ (int64_t)x.body.n }, 8);
 		else
 			count_field(kind, &x, &count, &v);
 	}
 	if (want != MR_FEATURE_BYTES)
-		*to++ = (int64_t)count;
-	return to;
+		put(r, &(int64_t){ (int64_t)count }, 8);
 }
 
 void mr_feature_lengths(const struct mr_feature *f, const struct mr_values *v,
-			int64_t *to)
+			int64_t *to, size_t n)
 {
+	struct room r = { (uint8_t *)to, (uint8_t *)(to + n) };
 	struct mr_span s = f->body;
-	struct field x;
+	struct field x = { 0 };
 
-	if (!f->steps) {
-		step_lengths(s, v->kind, to);
-		return;
-	}
-	while (s.n && next_field(&s, &x))
+	if (!f->steps)
+		step_lengths(s, v->kind, &r);
+	while (f->steps && s.n && next_field(&s, &x))
 		if (x.number == 1)
-			to = step_lengths(x.body, v->kind, to);
+			step_lengths(x.body, v->kind, &r);
 }

@@ -56,13 +56,13 @@ int mr_example_next(struct mr_example *x, struct mr_feature *f,
 int mr_feature_measure(const struct mr_feature *f, struct mr_values *v,
 		       struct mr_err *err);
 
-/* All values one after another: int64_t, float or bytes, for which there is
- * room. Only of what was measured. */
-void mr_feature_copy(const struct mr_feature *f, void *to);
+/* All values one after another: int64_t, float or bytes, of what was measured;
+ * n bytes at most. */
+void mr_feature_copy(const struct mr_feature *f, void *to, size_t n);
 
 /* The length of each of v->count values of MR_FEATURE_BYTES, or of others
- * the number of values in each of v->steps. */
+ * the number of values in each of v->steps; n at most. */
 void mr_feature_lengths(const struct mr_feature *f, const struct mr_values *v,
-			int64_t *to);
+			int64_t *to, size_t n);
 
 #endif

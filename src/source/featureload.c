@@ -83,6 +83,7 @@ static int load_values(const struct mr_load *ld, const struct mr_choice *c,
 	struct mr_tensor *t = &f[c->field];
 	bool bytes = c->kind == MR_FEATURE_BYTES;
 	size_t n = bytes ? v->bytes : v->count;
+	size_t room = n * mr_dtype_size(t->dtype);
 
 	if (c->layout == MR_LAYOUT_FLAT || c->layout == MR_LAYOUT_PIECES)
 		t->shape[0] = (int64_t)n;
@@ -92,10 +93,10 @@ static int load_values(const struct mr_load *ld, const struct mr_choice *c,
 		t->data = (void *)(uintptr_t)v->first.p;
 		return 0;
 	}
-	t->data = ld->room(ld, c->field, n * mr_dtype_size(t->dtype));
+	t->data = ld->room(ld, c->field, room);
 	if (!t->data)
 		return ld->err->code;
-	mr_feature_copy(x, t->data);
+	mr_feature_copy(x, t->data, room);
 	return 0;
 }
 
@@ -110,7 +111,7 @@ static int load_lengths(const struct mr_load *ld, const struct mr_choice *c,
 	t->data = ld->room(ld, c->lengths, n * sizeof(int64_t));
 	if (!t->data)
 		return ld->err->code;
-	mr_feature_lengths(x, v, t->data);
+	mr_feature_lengths(x, v, t->data, n);
 	return 0;
 }
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Indexes of containers, kept so that the next opening need not walk through
- * the file again: beside it as NAME.mri, or in the user's cache folder. An
- * index is good for a file of the same size and time of change only; what is
- * stale or damaged counts as missing. Nothing here is ever an error: without
- * a kept index, the caller makes one.
+ * Indexes of files, kept so that the next opening need not walk through the
+ * file again: beside it as NAME.mri, or in the user's cache folder, where those
+ * of files on servers are. An index is good for a file of the same size, time
+ * of change and ETag only; what is stale or damaged counts as missing.
  */
 #ifndef MR_SOURCE_INDEXCACHE_H
 #define MR_SOURCE_INDEXCACHE_H
@@ -12,8 +11,8 @@
 #include "io/input.h"
 
 enum mr_index_place {
-	MR_INDEX_AUTO, /* beside the file where its folder may be written to
-			* and it is not small, else in the cache folder */
+	MR_INDEX_AUTO, /* beside the file where its folder may be written to,
+			* else in the cache folder; none for small files */
 	MR_INDEX_BESIDE,
 	MR_INDEX_CACHE,
 	MR_INDEX_NO,
@@ -32,11 +31,9 @@ extern const char *const mr_index_words[];
 void *mr_index_load(const struct mr_input *in, const char *kind, int place,
 		    size_t max, size_t *n);
 
-/* Keep an index, if that can be done. */
-void mr_index_save(const struct mr_input *in, const char *kind, int place,
-		   const void *index, size_t n);
-
-/* A file name that such an index has, which a wildcard may have matched. */
-bool mr_index_is(const char *path);
+/* Keep an index, unless the file may be about to change. Fails only where the
+ * user has said where to. */
+int mr_index_save(const struct mr_input *in, const char *kind, int place,
+		  const void *index, size_t n, struct mr_err *err);
 
 #endif

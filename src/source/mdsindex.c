@@ -204,7 +204,7 @@ static int read_packing(const struct at *at, struct json_object *shard,
 	if (n == 4 && !strncmp(s, "zstd", n))
 		*out = MR_PACKED_ZSTD;
 	else if (n == 2 && !strncmp(s, "gz", n))
-		*out = MR_PACKED_ZLIB;
+		*out = MR_PACKED_GZIP;
 	else if (n)
 		return mr_err_set(at->err, MR_EUNSUPPORTED,
 				  "%s: shard %zu: compression '%.50s' is not "

@@ -41,13 +41,15 @@ struct walk {
 static int look_at(struct walk *w, uint64_t at, const uint8_t **head,
 		   struct mr_err *err)
 {
-	size_t n = at - w->last > SPARSE ? PEEK : WINDOW;
+	uint64_t stride = at - w->last;
+	size_t n = mr_part_window(w->r->part, stride,
+				  stride > SPARSE ? PEEK : WINDOW);
 	int e = 0;
 
-	if (w->r->part.size - at < n)
-		n = (size_t)(w->r->part.size - at);
+	if (w->r->part->size - at < n)
+		n = (size_t)(w->r->part->size - at);
 	if (at < w->from || at + MR_RECORD_HEAD > w->from + w->have) {
-		e = mr_part_read(&w->r->part, w->window, n, at, err);
+		e = mr_part_read(w->r->part, w->window, n, at, err);
 		w->from = at;
 		w->have = e ? 0 : n;
 	}
@@ -74,11 +76,11 @@ static int walk_records(struct walk *w, struct mr_err *err)
 	const uint8_t *head;
 	int e = 0;
 
-	while (!e && at < r->part.size && !r->tail) {
+	while (!e && at < r->part->size && !r->tail) {
 		e = add(w, at, err);
 		if (e)
 			break;
-		if (r->part.size - at < MR_RECORD_FRAME) {
+		if (r->part->size - at < MR_RECORD_FRAME) {
 			r->tail = MR_TAIL_CUT;
 			break;
 		}
@@ -87,7 +89,7 @@ static int walk_records(struct walk *w, struct mr_err *err)
 			break;
 		if (!good_length(head, &length))
 			r->tail = MR_TAIL_LENGTH;
-		else if (length > r->part.size - at - MR_RECORD_FRAME)
+		else if (length > r->part->size - at - MR_RECORD_FRAME)
 			r->tail = MR_TAIL_CUT;
 		else
 			at += length + MR_RECORD_FRAME;
@@ -96,13 +98,13 @@ static int walk_records(struct walk *w, struct mr_err *err)
 		e = mr_grow(&r->at, &w->cap, r->n + 1, sizeof(*r->at),
 			    SIZE_MAX / 16, err);
 	if (!e)
-		r->at[r->n] = r->part.size;
+		r->at[r->n] = r->part->size;
 	return e;
 }
 
 static int make_index(struct mr_recfile *r, struct mr_err *err)
 {
-	struct walk w = { .r = r, .window = mr_alloc(1, WINDOW, err) };
+	struct walk w = { .r = r, .window = mr_alloc(1, MR_FAR_WINDOW, err) };
 	int e = w.window ? walk_records(&w, err) : MR_ENOMEM;
 	uint64_t *less;
 
@@ -134,13 +136,13 @@ static bool take_index(struct mr_recfile *r, const uint8_t *p, size_t bytes)
 		    r->at[i] - last < MR_RECORD_FRAME)
 			return false;
 	}
-	return r->at[r->n] == r->part.size && (r->n || !r->tail);
+	return r->at[r->n] == r->part->size && (r->n || !r->tail);
 }
 
 static bool load_index(struct mr_recfile *r, int place, struct mr_err *err)
 {
-	size_t bytes, max = (size_t)(r->part.size / MR_RECORD_FRAME + 3) * 8;
-	uint8_t *p = mr_index_load(r->part.in, "tfrecord", place, max, &bytes);
+	size_t bytes, max = (size_t)(r->part->size / MR_RECORD_FRAME + 3) * 8;
+	uint8_t *p = mr_index_load(r->part->in, "tfrecord", place, max, &bytes);
 	bool ok = false;
 
 	if (!p)
@@ -157,18 +159,20 @@ static bool load_index(struct mr_recfile *r, int place, struct mr_err *err)
 	return ok;
 }
 
-static void save_index(const struct mr_recfile *r, int place)
+static int save_index(const struct mr_recfile *r, int place, struct mr_err *err)
 {
-	struct mr_err err;
-	uint8_t *p = mr_alloc(r->n + 2, 8, &err);
+	uint8_t *p = mr_alloc(r->n + 2, 8, err);
+	int e;
 
 	if (!p)
-		return;
+		return MR_ENOMEM;
 	mr_le64_put(p, r->tail);
 	for (uint64_t i = 0; i <= r->n; i++)
 		mr_le64_put(p + 8 + 8 * i, r->at[i]);
-	mr_index_save(r->part.in, "tfrecord", place, p, (size_t)(r->n + 2) * 8);
+	e = mr_index_save(r->part->in, "tfrecord", place, p,
+			  (size_t)(r->n + 2) * 8, err);
 	free(p);
+	return e;
 }
 
 /* ---- opening ---- */
@@ -179,14 +183,14 @@ static int find_packing(const struct mr_recfile *r, enum mr_packing *packing,
 {
 	uint8_t head[MR_RECORD_HEAD];
 	uint64_t length;
-	size_t n = r->part.size < sizeof(head) ? (size_t)r->part.size :
-						 sizeof(head);
-	int e = mr_input_read(r->part.in, head, n, 0, err);
+	size_t n = r->part->size < sizeof(head) ? (size_t)r->part->size :
+						  sizeof(head);
+	int e = mr_part_read(r->part, head, n, 0, err);
 
 	*packing = MR_PACKED_NOT;
-	if (!e && (n < sizeof(head) || !good_length(head, &length)))
-		*packing = mr_packing_of(head, n);
-	return e;
+	if (e || (n == sizeof(head) && good_length(head, &length)))
+		return e;
+	return mr_packing_of(r->part->path, head, n, packing, err);
 }
 
 static int no_records(const struct mr_recfile *r, struct mr_err *err)
@@ -194,46 +198,38 @@ static int no_records(const struct mr_recfile *r, struct mr_err *err)
 	return mr_err_set(err, MR_EDATA,
 			  "%s: is no TFRecord file, or damaged: its first "
 			  "record %s",
-			  r->part.path,
+			  r->part->path,
 			  r->tail == MR_TAIL_CUT ?
 				  "is longer than the file" :
 				  "has a length whose checksum is wrong");
 }
 
-int mr_recfile_open(struct mr_recfile *r, struct mr_unpacked *u, int place,
-		    struct mr_err *err)
+int mr_recfile_open(struct mr_recfile *r, struct mr_parts *ps, size_t i,
+		    int place, struct mr_err *err)
 {
 	enum mr_packing packing;
-	int e = mr_part_open(&r->part, err);
+	int e;
 
+	r->part = &ps->item[i];
+	e = mr_part_open(r->part, err);
 	if (!e)
 		e = find_packing(r, &packing, err);
 	if (!e && packing)
-		e = mr_part_unpack(&r->part, u, packing, err);
-	if (e || (!packing && load_index(r, place, err)))
+		e = mr_part_unpack(r->part, ps, packing, err);
+	if (e)
 		return e;
-	e = make_index(r, err);
-	if (!e && r->n == 1 && r->tail)
-		e = no_records(r, err);
-	if (!e && !packing)
-		save_index(r, place);
+	if (packing || !load_index(r, place, err)) {
+		e = make_index(r, err);
+		if (!e && r->n == 1 && r->tail)
+			e = no_records(r, err);
+		if (!e && !packing)
+			e = save_index(r, place, err);
+	}
+	r->part->samples = r->n;
 	return e;
 }
 
-void mr_recfile_close(struct mr_recfile *r)
-{
-	mr_part_close(&r->part);
-	free(r->at);
-	*r = (struct mr_recfile){ 0 };
-}
-
 /* ---- one record ---- */
-
-void mr_recfile_extent(const struct mr_recfile *r, uint64_t k,
-		       struct mr_extent *e)
-{
-	mr_part_extent(&r->part, r->at[k], r->at[k + 1] - r->at[k], e);
-}
 
 int mr_recfile_check(const struct mr_recfile *r, uint64_t k, struct mr_err *err)
 {
@@ -245,11 +241,11 @@ int mr_recfile_check(const struct mr_recfile *r, uint64_t k, struct mr_err *err)
 		return mr_err_set(err, MR_EDATA,
 				  "truncated: the record at byte %llu goes on "
 				  "beyond the file's %llu bytes",
-				  at, (unsigned long long)r->part.size);
+				  at, (unsigned long long)r->part->size);
 	return mr_err_set(err, MR_EDATA,
 			  "the checksum of the length at byte %llu is wrong; "
 			  "all after it is lost, %llu bytes",
-			  at, (unsigned long long)r->part.size - at);
+			  at, (unsigned long long)r->part->size - at);
 }
 
 int mr_record_data(const void *bytes, size_t n, uint64_t offset, bool check,

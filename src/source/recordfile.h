@@ -10,8 +10,7 @@
 #ifndef MR_SOURCE_RECORDFILE_H
 #define MR_SOURCE_RECORDFILE_H
 
-#include "io/input.h"
-#include "source/unpacked.h"
+#include "source/parts.h"
 
 enum { MR_RECORD_HEAD = 12, MR_RECORD_FOOT = 4, MR_RECORD_FRAME = 16 };
 
@@ -19,24 +18,19 @@ enum { MR_RECORD_HEAD = 12, MR_RECORD_FOOT = 4, MR_RECORD_FRAME = 16 };
 enum mr_record_tail { MR_TAIL_NONE, MR_TAIL_CUT, MR_TAIL_LENGTH };
 
 struct mr_recfile {
-	struct mr_part part;
-	uint64_t n, first;	  /* records, and the first one's index */
+	struct mr_part *part;
+	uint64_t n;		  /* records */
 	uint64_t *at;		  /* n + 1 offsets, frames included */
 	enum mr_record_tail tail; /* the last record is damaged */
 };
 
 /*
- * Open and index r->part.path, which is r's. What is damaged is the last of
+ * Open and index part i, to which r points then. What is damaged is the last of
  * the records, since nobody knows where the next one begins; MR_EDATA when
  * it is the first.
  */
-int mr_recfile_open(struct mr_recfile *r, struct mr_unpacked *u, int place,
-		    struct mr_err *err);
-void mr_recfile_close(struct mr_recfile *r);
-
-/* Where record k lies, frame included. */
-void mr_recfile_extent(const struct mr_recfile *r, uint64_t k,
-		       struct mr_extent *e);
+int mr_recfile_open(struct mr_recfile *r, struct mr_parts *ps, size_t i,
+		    int place, struct mr_err *err);
 
 /* MR_EDATA with the reason when record k is the damaged one. */
 int mr_recfile_check(const struct mr_recfile *r, uint64_t k,

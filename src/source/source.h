@@ -28,4 +28,9 @@ void mr_fields_add(struct mr_fields *fs, const char *name, enum mr_dtype dtype,
 int mr_load_i64(const struct mr_load *ld, int i, int64_t value,
 		struct mr_tensor *f);
 
+/* For a parameter of sources whose files can be mapped: map=yes. */
+#define MR_MAP_HELP                                                    \
+	"read from a mapping: faster for samples below 100 KB; takes " \
+	"SIGBUS, and the mapped part counts as memory in use"
+
 #endif

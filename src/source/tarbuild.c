@@ -229,13 +229,13 @@ static int add(struct builder *b, const struct mr_tar_entry *m,
 	return e || d.what ? e : add_member(b, m, ext, err);
 }
 
-static int build(struct builder *b, struct mr_input *in, const uint64_t *packed,
+static int build(struct builder *b, const struct mr_part *part,
 		 struct mr_err *err)
 {
 	struct mr_tar_entry m;
 	struct mr_tar_walk *w;
 	bool hurt = false;
-	int e = mr_tar_walk_open(&w, in, err);
+	int e = mr_tar_walk_open(&w, part, err);
 
 	while (!e) {
 		e = mr_tar_next(w, &m, err);
@@ -247,24 +247,24 @@ static int build(struct builder *b, struct mr_input *in, const uint64_t *packed,
 	if (e != MR_END)
 		return e;
 	/* Cut off between two members: that must not pass for the end. */
-	if (packed && !hurt)
+	if (part->plain.fd >= 0 && part->plain.hurt != UINT64_MAX && !hurt)
 		b->doubt = (struct damage){ .what = MR_TAR_PACKED,
 					    .at = b->x->file_size,
-					    .value = *packed,
+					    .value = part->plain.hurt,
 					    .before = !b->open };
 	e = close_sample(b, err);
 	return e ? e : put_doubt(b, err);
 }
 
-int mr_tar_index_build(struct mr_tar_index *x, struct mr_input *in,
-		       const uint64_t *packed, struct mr_err *err)
+int mr_tar_index_build(struct mr_tar_index *x, const struct mr_part *part,
+		       struct mr_err *err)
 {
-	struct builder b = { .x = x, .path = mr_input_path(in) };
+	struct builder b = { .x = x, .path = part->path };
 	uint8_t *less;
 	int e;
 
-	x->file_size = mr_input_size(in);
-	e = build(&b, in, packed, err);
+	x->file_size = part->size;
+	e = build(&b, part, err);
 	mr_str_fini(&b.key);
 	free(b.member);
 	less = e ? NULL : realloc(x->records, x->bytes ? x->bytes : 1);

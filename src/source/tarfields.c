@@ -66,12 +66,10 @@ static int count_ext(struct known *k, const char *ext, uint64_t n,
 	return 0;
 }
 
-static int count_all(struct known *k, const struct mr_tar_set *set,
-		     struct mr_err *err)
+static int count_all(struct known *k, const struct mr_tar_index *x,
+		     const struct mr_tar_index *end, struct mr_err *err)
 {
-	for (size_t t = 0; t < set->n; t++) {
-		const struct mr_tar_index *x = &set->tar[t].index;
-
+	for (; x < end; x++) {
 		for (size_t i = 0; i < x->ext.n; i++) {
 			int e = count_ext(k, mr_names_get(&x->ext, i),
 					  x->having[i], err);
@@ -222,32 +220,33 @@ static int check_found(const struct mr_tar_fields *f, const struct known *k,
 }
 
 static int init(struct mr_tar_fields *f, struct known *k,
-		const struct mr_tar_set *set, const char *wanted,
-		struct mr_err *err)
+		const struct mr_tar_index *x, const struct mr_parts *ps,
+		const char *wanted, struct mr_err *err)
 {
-	int e = count_all(k, set, err);
+	int e = count_all(k, x, x + ps->n, err);
 
 	if (!e)
 		e = *wanted ? choose_wanted(f, k, wanted, err) :
-			      choose_most(f, k, set->samples, err);
+			      choose_most(f, k, ps->samples, err);
 	if (e)
 		return e;
-	f->of = mr_alloc(set->n, sizeof(*f->of), err);
+	f->of = mr_alloc(ps->n, sizeof(*f->of), err);
 	if (!f->of)
 		return MR_ENOMEM;
-	for (size_t t = 0; t < set->n; t++) {
-		e = map_tar(f, &set->tar[t].index, wanted, err);
+	for (size_t t = 0; t < ps->n; t++) {
+		e = map_tar(f, &x[t], wanted, err);
 		if (e)
 			return e;
 	}
 	return check_found(f, k, err);
 }
 
-int mr_tar_fields_init(struct mr_tar_fields *f, const struct mr_tar_set *set,
-		       const char *wanted, bool decode, struct mr_err *err)
+int mr_tar_fields_init(struct mr_tar_fields *f, const struct mr_tar_index *x,
+		       const struct mr_parts *ps, const char *wanted,
+		       bool decode, struct mr_err *err)
 {
 	struct known k = { 0 };
-	int e = init(f, &k, set, wanted, err);
+	int e = init(f, &k, x, ps, wanted, err);
 
 	for (int i = 0; !e && i < f->n; i++)
 		f->number[i] = decode && is_number(f->name[i]);

@@ -3,7 +3,7 @@
 #ifndef MR_SOURCE_TARFIELDS_H
 #define MR_SOURCE_TARFIELDS_H
 
-#include "source/tarset.h"
+#include "source/tarindex.h"
 
 struct mr_tar_fields {
 	int n;
@@ -21,8 +21,9 @@ struct mr_tar_fields {
  * of the samples have, those of images first. decode: cls and the like are
  * numbers.
  */
-int mr_tar_fields_init(struct mr_tar_fields *f, const struct mr_tar_set *set,
-		       const char *wanted, bool decode, struct mr_err *err);
+int mr_tar_fields_init(struct mr_tar_fields *f, const struct mr_tar_index *x,
+		       const struct mr_parts *ps, const char *wanted,
+		       bool decode, struct mr_err *err);
 void mr_tar_fields_fini(struct mr_tar_fields *f);
 
 /* The digits of a member as Python's int() takes them, within i64. */

@@ -9,7 +9,6 @@
 enum {
 	PEEK = 4 * MR_TAR_BLOCK,  /* a header with a pax header before it */
 	WINDOW = 128 << 10,	  /* many headers, when members are small */
-	FAR_WINDOW = 4 << 20,	  /* when each read is a request */
 	NEAR = 3 << 10,		  /* strides that are worth copying over */
 	LONG_MAX_BYTES = 1 << 20, /* of a long name or pax header */
 	SPARSE_MORE = 482,	  /* flag: sparse map goes on in a block */
@@ -17,7 +16,7 @@ enum {
 };
 
 struct mr_tar_walk {
-	struct mr_input *in;
+	const struct mr_part *part;
 	uint64_t size;	 /* of the file */
 	uint64_t at;	 /* of the next header */
 	uint64_t stride; /* between headers, lately */
@@ -40,10 +39,9 @@ static int look(struct mr_tar_walk *w, uint64_t offset, size_t n,
 
 	if (offset < w->from || offset - w->from > w->len ||
 	    w->len - (offset - w->from) < n) {
-		if (mr_input_fd(w->in) < 0)
-			want = FAR_WINDOW;
-		else if (w->stride < NEAR)
+		if (w->stride < NEAR)
 			want = WINDOW;
+		want = mr_part_window(w->part, w->stride, want);
 		if (want < n)
 			want = n;
 		if (want > w->size - offset)
@@ -51,7 +49,7 @@ static int look(struct mr_tar_walk *w, uint64_t offset, size_t n,
 		w->len = 0;
 		e = mr_grow(&w->buf, &w->cap, want, 1, SIZE_MAX / 4, err);
 		if (!e)
-			e = mr_input_read(w->in, w->buf, want, offset, err);
+			e = mr_part_read(w->part, w->buf, want, offset, err);
 		if (e)
 			return e;
 		w->from = offset;
@@ -68,7 +66,7 @@ static bool has(const struct mr_tar_walk *w, uint64_t offset, uint64_t n)
 
 /* ---- life ---- */
 
-int mr_tar_walk_open(struct mr_tar_walk **out, struct mr_input *in,
+int mr_tar_walk_open(struct mr_tar_walk **out, const struct mr_part *part,
 		     struct mr_err *err)
 {
 	struct mr_tar_walk *w = mr_alloc(1, sizeof(*w), err);
@@ -76,8 +74,8 @@ int mr_tar_walk_open(struct mr_tar_walk **out, struct mr_input *in,
 	*out = w;
 	if (!w)
 		return MR_ENOMEM;
-	w->in = in;
-	w->size = mr_input_size(in);
+	w->part = part;
+	w->size = part->size;
 	return 0;
 }
 
@@ -131,7 +129,7 @@ static int resume(struct mr_tar_walk *w, struct mr_tar_entry *e,
 
 static int no_tar(const struct mr_tar_walk *w, struct mr_err *err)
 {
-	const char *path = mr_input_path(w->in);
+	const char *path = w->part->path;
 
 	if (w->size < MR_TAR_BLOCK)
 		return mr_err_set(err, MR_EDATA,

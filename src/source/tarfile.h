@@ -10,7 +10,7 @@
 #ifndef MR_SOURCE_TARFILE_H
 #define MR_SOURCE_TARFILE_H
 
-#include "io/input.h"
+#include "source/parts.h"
 
 /* Stored in index files: append only. */
 enum mr_tar_damage {
@@ -38,7 +38,7 @@ struct mr_tar_entry {
 
 struct mr_tar_walk;
 
-int mr_tar_walk_open(struct mr_tar_walk **w, struct mr_input *in,
+int mr_tar_walk_open(struct mr_tar_walk **w, const struct mr_part *part,
 		     struct mr_err *err);
 void mr_tar_walk_close(struct mr_tar_walk *w); /* NULL is allowed */
 

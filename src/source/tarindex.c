@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "source/tarindex.h"
 
+#include "core/le.h"
+#include "source/indexcache.h"
 #include "source/tarhead.h"
 
 /* ---- numbers ---- */
@@ -137,6 +139,101 @@ int mr_tar_index_check(struct mr_tar_index *x, struct mr_err *err)
 	x->having = mr_alloc(x->ext.n, sizeof(*x->having), err);
 	e = last && x->having ? check_records(x, last, err) : MR_ENOMEM;
 	free(last);
+	return e;
+}
+
+/* ---- a kept one ---- */
+
+static bool parse_index(struct mr_tar_index *x, const uint8_t *p, size_t n)
+{
+	uint64_t names = n < 8 ? UINT64_MAX : mr_le64(p);
+	const char *s = (const char *)p + 8, *end;
+	struct mr_err err;
+
+	if (n < 8 || names > n - 8 || (names && s[names - 1]))
+		return false;
+	for (end = s + names; s < end; s += strlen(s) + 1)
+		if (x->ext.n == MR_TAR_EXTENSIONS ||
+		    mr_names_add(&x->ext, s, strlen(s), &err))
+			return false;
+	x->bytes = x->cap = n - 8 - names;
+	x->records = mr_alloc(x->bytes, 1, &err);
+	if (!x->records)
+		return false;
+	memcpy(x->records, end, x->bytes);
+	return mr_tar_index_check(x, &err) == 0;
+}
+
+static bool load_index(struct mr_tar_index *x, const struct mr_part *p,
+		       int place)
+{
+	/* A member takes 512 bytes in the tar and less here. */
+	size_t n, max = p->size + (1 << 16);
+	uint8_t *data = mr_index_load(p->in, "tar", place, max, &n);
+	bool ok;
+
+	if (!data)
+		return false;
+	x->file_size = p->size;
+	ok = parse_index(x, data, n);
+	if (!ok)
+		mr_tar_index_fini(x);
+	free(data);
+	return ok;
+}
+
+static int save_index(const struct mr_tar_index *x, const struct mr_part *p,
+		      int place, struct mr_err *err)
+{
+	struct mr_str s = { 0 };
+	uint8_t names[8];
+	int e;
+
+	mr_le64_put(names, x->ext.used);
+	mr_str_addn(&s, (const char *)names, sizeof(names));
+	mr_str_addn(&s, x->ext.pool, x->ext.used);
+	mr_str_addn(&s, (const char *)x->records, x->bytes);
+	e = s.failed ? mr_err_nomem(err, x->bytes) :
+		       mr_index_save(p->in, "tar", place, s.text, s.len, err);
+	mr_str_fini(&s);
+	return e;
+}
+
+static int find_packing(const struct mr_part *p, enum mr_packing *packing,
+			struct mr_err *err)
+{
+	uint8_t head[6];
+	size_t n = p->size < sizeof(head) ? (size_t)p->size : sizeof(head);
+	int e = mr_part_read(p, head, n, 0, err);
+
+	if (!e)
+		e = mr_packing_of(p->path, head, n, packing, err);
+	/* No tar is, but its first name may look like that. */
+	if (!e && *packing == MR_PACKED_ZLIB)
+		*packing = MR_PACKED_NOT;
+	return e;
+}
+
+int mr_tar_index_open(struct mr_tar_index *x, struct mr_parts *ps, size_t i,
+		      int place, struct mr_err *err)
+{
+	struct mr_part *p = &ps->item[i];
+	enum mr_packing packing;
+	int e = mr_part_open(p, err);
+
+	if (!e)
+		e = find_packing(p, &packing, err);
+	if (!e && packing)
+		e = mr_part_unpack(p, ps, packing, err);
+	if (e && (e != MR_EDATA || p->plain.fd < 0))
+		return e;
+	e = 0;
+	if (packing || !load_index(x, p, place)) {
+		e = mr_tar_index_build(x, p, err);
+		if (!e && !packing)
+			e = save_index(x, p, place, err);
+	}
+	p->samples = x->samples;
 	return e;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which samples a tar has, and where their members lie: some 20 to 40 bytes
- * each, packed one after another, in memory as in the index file. A record:
+ * each, packed one after another, in memory as in the index file (bytes of the
+ * extensions 8 | those, a zero after each | records). A record:
  *
  *	length of the key, the key
  *	damage; if there is any: at, value
@@ -34,10 +35,14 @@ struct mr_tar_index {
 	uint64_t *having;    /* samples with each extension */
 };
 
-/* Walk the tar. packed: NULL, or where its compressed bytes are damaged, so
- * that it ends too early. */
-int mr_tar_index_build(struct mr_tar_index *x, struct mr_input *in,
-		       const uint64_t *packed, struct mr_err *err);
+/* Open part i, and index it, or take the index that was kept (indexcache.h).
+ * Compressed data that is damaged ends it early. */
+int mr_tar_index_open(struct mr_tar_index *x, struct mr_parts *ps, size_t i,
+		      int place, struct mr_err *err);
+
+/* Walk the tar. */
+int mr_tar_index_build(struct mr_tar_index *x, const struct mr_part *part,
+		       struct mr_err *err);
 /*
  * The same from records made before and the extensions, which are there
  * already. MR_EDATA when they are not what build() makes, whoever wrote them.

@@ -1,61 +1,65 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Containers that are compressed as a whole, and so have no random access:
- * unpacked once, all into one temporary file that has no name and ends with
- * the process. What it may take is bounded, whatever the input claims.
+ * Files that are compressed as a whole, and so have no random access: unpacked
+ * once, into temporary files that have no name and end with the process. What
+ * they may take is bounded, whatever the input claims.
  */
 #ifndef MR_SOURCE_UNPACKED_H
 #define MR_SOURCE_UNPACKED_H
 
+#include <pthread.h>
+
+#include "core/crew.h"
 #include "io/input.h"
 
-enum mr_packing { MR_PACKED_NOT, MR_PACKED_ZLIB /* or gzip */, MR_PACKED_ZSTD };
-
-struct mr_unpacked {
-	int fd; /* -1 until it is needed */
-	uint64_t used, max;
+enum mr_packing {
+	MR_PACKED_NOT,
+	MR_PACKED_GZIP,
+	MR_PACKED_ZLIB,
+	MR_PACKED_ZSTD,
 };
 
-/* By the first bytes, of which there are n. */
-enum mr_packing mr_packing_of(const uint8_t *head, size_t n);
+/* For a parameter of sources: MR_SIZE(struct s, unpack, "16G", 0, 1e15, ...).
+ */
+#define MR_UNPACK_HELP                                                      \
+	"what compressed files may take in temporary files, all together; " \
+	"they lie in $TMPDIR, or /var/tmp"
+
+/* By the first bytes, of which there are n. MR_EUNSUPPORTED for packings that
+ * are known, but not taken. */
+int mr_packing_of(const char *path, const uint8_t *head, size_t n,
+		  enum mr_packing *packing, struct mr_err *err);
+
+/* Each thread that unpacks has a file of its own, so that what it writes is in
+ * one piece. */
+struct mr_unpacked {
+	struct {
+		int fd;
+		bool busy;
+	} file[MR_CREW_MAX];
+	int files;
+	pthread_mutex_t lock;
+	uint64_t max;
+	_Atomic uint64_t left;
+};
 
 void mr_unpacked_init(struct mr_unpacked *u, uint64_t max);
 void mr_unpacked_fini(struct mr_unpacked *u);
 
-/*
- * Unpack all of `in` to the end of the temporary file, as bytes [*at,
- * *at + *size) of it. MR_ELIMIT over u->max, MR_EDATA when it is damaged or
- * cut off; both name the file.
- */
-int mr_unpacked_add(struct mr_unpacked *u, struct mr_input *in,
-		    enum mr_packing packing, uint64_t *at, uint64_t *size,
-		    struct mr_err *err);
-
-/* ---- a file, packed or not ---- */
-
-struct mr_part {
-	char *path;
-	struct mr_input *in;		  /* NULL when it is not kept open */
-	const struct mr_unpacked *unpack; /* where the bytes lie, or NULL */
-	uint64_t base, size;		  /* ...from there, so many */
+/* Where unpacked bytes lie. */
+struct mr_plain {
+	int fd; /* -1: nowhere */
+	uint64_t at, size;
+	uint64_t hurt; /* where compressed ones are damaged, or UINT64_MAX */
 };
 
-/* Open p->path, which is p's to free, also on failure. */
-int mr_part_open(struct mr_part *p, struct mr_err *err);
-void mr_part_close(struct mr_part *p);
-
-/* From here on the unpacked bytes are meant. */
-int mr_part_unpack(struct mr_part *p, struct mr_unpacked *u,
-		   enum mr_packing packing, struct mr_err *err);
-
-/* All is known of it. A descriptor that is not needed is given back; so is
- * one of very many files, which are then opened for each read. */
-void mr_part_settle(struct mr_part *p, size_t files);
-
-/* Exactly n bytes from offset. */
-int mr_part_read(const struct mr_part *p, void *to, size_t n, uint64_t offset,
-		 struct mr_err *err);
-void mr_part_extent(const struct mr_part *p, uint64_t offset, uint64_t n,
-		    struct mr_extent *e);
+/*
+ * Unpack all of `in`. Up to MR_CREW_MAX threads may at once. MR_ELIMIT over
+ * u->max, MR_EDATA when it is damaged or cut off; *out is then what came
+ * before that.
+ */
+int mr_unpacked_add(struct mr_unpacked *u, struct mr_input *in,
+		    enum mr_packing packing, struct mr_plain *out,
+		    struct mr_err *err);
 
 #endif

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/set.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <xxhash.h>
 
-#include "core/guard.h"
+#include "core/crew.h"
 #include "core/le.h"
 #include "core/mem.h"
-
-enum { THREADS_MAX = 16 };
 
 /* ---- one shard ---- */
 
@@ -110,8 +106,9 @@ static int read_index(struct mr_set *s, struct mr_set_shard *sh, uint64_t count,
 	return e;
 }
 
-static int open_shard(struct mr_set *s, uint64_t k, struct mr_err *err)
+static int open_shard(void *self, size_t k, struct mr_err *err)
 {
+	struct mr_set *s = self;
 	struct mr_set_shard *sh = &s->shard[k];
 	char path[4200], name[64];
 	uint64_t count;
@@ -139,60 +136,6 @@ static int open_shard(struct mr_set *s, uint64_t k, struct mr_err *err)
 	return e;
 }
 
-/* ---- all of them, by several threads ---- */
-
-struct opening {
-	struct mr_set *s;
-	_Atomic uint64_t next;
-	pthread_mutex_t lock;
-	uint64_t failed; /* the first that failed, in their order */
-	struct mr_err err;
-};
-
-static void *open_some(void *arg)
-{
-	struct opening *o = arg;
-	struct mr_err err;
-
-	for (;;) {
-		uint64_t k = atomic_fetch_add(&o->next, 1);
-
-		if (k >= o->s->meta.shards)
-			return NULL;
-		if (!open_shard(o->s, k, &err))
-			continue;
-		pthread_mutex_lock(&o->lock);
-		if (k < o->failed) {
-			o->failed = k;
-			o->err = err;
-		}
-		pthread_mutex_unlock(&o->lock);
-		/* The others need not begin any more. */
-		atomic_store(&o->next, o->s->meta.shards);
-	}
-}
-
-static int open_shards(struct mr_set *s, int threads, struct mr_err *err)
-{
-	struct opening o = { .s = s,
-			     .lock = PTHREAD_MUTEX_INITIALIZER,
-			     .failed = UINT64_MAX };
-	pthread_t helper[THREADS_MAX];
-	int n = 0;
-
-	while (n + 1 < threads && n + 1 < THREADS_MAX &&
-	       (uint64_t)n + 1 < s->meta.shards &&
-	       !pthread_create(&helper[n], NULL, open_some, &o))
-		n++;
-	open_some(&o);
-	while (n > 0)
-		pthread_join(helper[--n], NULL);
-	if (o.failed == UINT64_MAX)
-		return 0;
-	*err = o.err;
-	return err->code;
-}
-
 int mr_set_open(struct mr_set *s, const char *dir, int threads,
 		struct mr_err *err)
 {
@@ -213,7 +156,8 @@ int mr_set_open(struct mr_set *s, const char *dir, int threads,
 		return MR_ENOMEM;
 	if (!s->entries)
 		return mr_err_nomem(err, s->meta.samples * MR_SHARD_ENTRY);
-	return open_shards(s, threads, err);
+	return mr_crew_run(mr_input_threads(dir, threads), s->meta.shards,
+			   open_shard, s, err);
 }
 
 void mr_set_close(struct mr_set *s)
@@ -227,13 +171,14 @@ void mr_set_close(struct mr_set *s)
 	*s = (struct mr_set){ 0 };
 }
 
-int mr_set_map(struct mr_set *s, struct mr_err *err)
+void mr_set_map(struct mr_set *s)
 {
+	struct mr_err err;
+
 	for (uint64_t k = 0; k < s->meta.shards; k++)
-		if (!mr_input_map(s->shard[k].input))
-			return 0;
+		if (mr_input_map(s->shard[k].input, &err))
+			return;
 	s->mapped = true;
-	return mr_guard_take(err);
 }
 
 /* ---- samples ---- */

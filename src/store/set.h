@@ -36,7 +36,7 @@ void mr_set_close(struct mr_set *s);
 
 /* Map the shards, so that extents have their bytes in memory (SIGBUS is taken:
  * guard.h). Nothing happens where that cannot be. */
-int mr_set_map(struct mr_set *s, struct mr_err *err);
+void mr_set_map(struct mr_set *s);
 
 /* Where a sample lies: its shard, and its extent in x. */
 const struct mr_set_shard *mr_set_locate(const struct mr_set *s, uint64_t index,

@@ -6,8 +6,10 @@ import pathlib
 import shutil
 import signal
 import ssl
+import struct
 import subprocess
 import sys
+import tarfile
 import time
 
 import numpy as np
@@ -163,6 +165,90 @@ def test_a_file_that_braces_name_must_exist(mill, parts):
 
 def test_too_many_names_are_refused(mill):
     fails(mill, "npy x{0..9999999}", "more than 1000000 names")
+
+
+# ---- indexes ----
+
+def tar_of(n, size):
+    """The bytes of a tar of n samples."""
+    f = io.BytesIO()
+    with tarfile.open(fileobj=f, mode="w") as t:
+        for i in range(n):
+            m = tarfile.TarInfo(f"{i:05}.bin")
+            m.size = size
+            t.addfile(m, io.BytesIO(bytes([i % 256]) * size))
+    return f.getvalue()
+
+
+def masked(data):
+    """The CRC-32C of a TFRecord."""
+    c = 0xffffffff
+    for b in data:
+        c ^= b
+        for _ in range(8):
+            c = c >> 1 ^ (0x82f63b78 if c & 1 else 0)
+    c ^= 0xffffffff
+    return struct.pack("<I", ((c >> 15 | c << 17) + 0xa282ead8) & 0xffffffff)
+
+
+def record_of(data):
+    """A record of an example with the feature x; data of 128 bytes or more."""
+    def message(number, body):
+        return bytes([number << 3 | 2, len(body) & 127 | 128,
+                      len(body) >> 7]) + body
+    body = message(1, message(1, b"\n\1x" + message(
+        2, message(1, message(1, data)))))
+    length = struct.pack("<Q", len(body))
+    return length + masked(length) + body + masked(body)
+
+
+@pytest.fixture(scope="session")
+def indexed():
+    return {"/a.tar": tar_of(3000, 600),
+            "/a.tfrecord": record_of(b"12345" * 120) * 3000}
+
+
+@pytest.mark.parametrize("source", ["tar", "tfrecord"])
+def test_the_index_of_a_file_on_a_server_is_kept(mill, indexed, source,
+                                                 tmp_path):
+    env = {**ENV, "XDG_CACHE_HOME": str(tmp_path / "c")}
+    files, etag = dict(indexed), ['"one"']
+
+    def fault(h, path):
+        h.serve(path, etag=etag[0])
+        return True
+
+    def opened():
+        s.asked.clear()
+        text = f"{source} {s.url}/a.{source} | batch 4"
+        assert "\n3,000 samples" in mill("explain", text, env=env).stdout
+        return sum(int(r[1].split("-")[1]) - int(r[1].split("=")[1]
+                   .split("-")[0]) + 1 for r in s.asked)
+    with Server(files, fault) as s:
+        first = opened()
+        (index,) = (tmp_path / "c" / "millrace").iterdir()
+        made = index.stat().st_mtime_ns
+        assert opened() < first / 2
+        assert index.stat().st_mtime_ns == made
+        etag[0] = '"two"'
+        assert opened() == first
+        assert index.stat().st_mtime_ns != made
+        # Nobody could tell whether it is still the same.
+        etag[0] = ""
+        assert opened() == first
+        assert opened() == first
+
+
+def test_a_server_is_asked_for_many_files_at_once(mill):
+    def fault(h, path):
+        h.sleep(0.05)
+        return False
+    files = {f"/{i:02}.tar": tar_of(3, 100) for i in range(40)}
+    with Server(files, fault) as s:
+        text = f"tar {s.url}/{{00..39}}.tar index=no | batch 4"
+        assert "120 samples" in mill("explain", text, "--threads", 1,
+                                     env=ENV).stdout
+        assert s.most_inside >= 10
 
 
 # ---- what passes ----

@@ -4,7 +4,7 @@
  * would find. */
 #include "source.h"
 
-#include "source/tarcache.h"
+#include "source/tarindex.h"
 
 /* Records that whoever wrote the index file may have thought out. */
 static void fuzz_index(const uint8_t *data, size_t size)
@@ -70,8 +70,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	fd = tar_file(data + 1, size - 1, *data == 's');
-	fuzz_source("tar /proc/self/fd/%d index=no unpacked=1M", fd);
-	fuzz_source("tar /proc/self/fd/%d index=no unpacked=1M "
+	fuzz_source("tar /proc/self/fd/%d index=no unpack=1M", fd);
+	fuzz_source("tar /proc/self/fd/%d index=no unpack=1M "
 		    "fields=jpg;png,cls decode=no",
 		    fd);
 	return 0;

@@ -43,7 +43,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	n += frame(file + n, data + 2 + (half == size - 2 ? 0 : half),
 		   half == size - 2 ? half : size - 2 - half);
 	fuzz_source(data[0] % 4 == 3 ?
-			    "tfrecord /proc/self/fd/%d index=no examine=1" :
+			    "tfrecord /proc/self/fd/%d index=no examine=1 "
+			    "map=yes" :
 			    "tfrecord /proc/self/fd/%d index=no",
 		    memory_file(file, n));
 	free(file);

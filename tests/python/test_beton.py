@@ -273,3 +273,24 @@ def test_a_truncated_file_is_refused(tmp_path):
         path.write_bytes(raw[:n])
         with pytest.raises(millrace.DataError):
             samples(f"beton {path}")
+
+
+def test_the_same_comes_from_a_mapping(tmp_path):
+    path, _ = pictures(tmp_path / "a", n=20, jpeg=(1, 5))
+    want, got = samples(f"beton {path}"), samples(f"beton {path} map=yes")
+    assert len(want) == 20
+    for k in want:
+        assert all(np.array_equal(want[k][f], got[k][f]) for f in want[k])
+
+
+def test_a_mapped_file_that_shrinks_loses_what_is_gone(tmp_path):
+    path, _ = pictures(tmp_path / "a", n=300, size=lambda k: (64, 64))
+    loader = millrace.Loader(f"beton {path} map=yes | batch 1", epochs=1,
+                             memory="1M", order="sequential", threads=1,
+                             on_error="skip")
+    it = iter(loader)
+    next(it)
+    with open(path, "r+b") as f:
+        f.truncate(path.stat().st_size // 2)
+    assert 1 + sum(1 for _ in it) + len(loader.bad_samples()) == 300
+    assert len(loader.bad_samples()) >= 100

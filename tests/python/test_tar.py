@@ -270,13 +270,13 @@ def test_bomb_is_stopped_at_the_limit(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     for i in range(3):
         (tmp_path / f"{i}.tgz").write_bytes(gzip.compress(bytes(9 << 20)))
-    with pytest.raises(millrace.LimitError, match=r"tgz: unpacks .*unpacked="):
-        load(tmp_path / "0.tgz", "unpacked=8M")
+    with pytest.raises(millrace.LimitError, match=r"tgz: unpacks .*unpack="):
+        load(tmp_path / "0.tgz", "unpack=8M")
     # It is a limit for all of them.
     with pytest.raises(millrace.LimitError, match="unpacks to more"):
-        load(tmp_path / "*.tgz", "unpacked=20M")
+        load(tmp_path / "*.tgz", "unpack=20M")
     with pytest.raises(millrace.DataError, match="is empty"):
-        load(tmp_path / "*.tgz", "unpacked=27M")
+        load(tmp_path / "*.tgz", "unpack=27M")
 
 
 def test_full_disk_is_told_with_its_folder(tmp_path):
@@ -555,10 +555,11 @@ def test_what_is_no_tar_is_refused_by_name(tmp_path, data, says):
     assert "a.tar" in str(e.value)
 
 
-def test_tar_that_shrinks_meanwhile_loses_what_is_gone(tmp_path):
+@pytest.mark.parametrize("map", ["no", "yes"])
+def test_tar_that_shrinks_meanwhile_loses_what_is_gone(tmp_path, map):
     path = make(tmp_path / "a.tar", samples_of(200))
     want = reference(path)
-    loader = millrace.Loader(f"tar {path} | batch 1", epochs=1, memory="1M",
+    loader = millrace.Loader(f"tar {path} map={map} | batch 1", epochs=1, memory="1M",
                              order="sequential", on_error="skip", threads=1)
     it = iter(loader)
     first = next(it)
@@ -599,8 +600,13 @@ def aged(path):
     return path
 
 
+def large(seed=1):
+    """Over a megabyte: the index is kept."""
+    return samples_of(30, 60000, seed)
+
+
 def test_index_is_kept_beside_the_tar_and_used(tmp_path):
-    path = aged(make(tmp_path / "a.tar", samples_of(30)))
+    path = aged(make(tmp_path / "a.tar", large()))
     want = same(path)
     index = tmp_path / "a.tar.mri"
     assert index.stat().st_size < 30 * 50
@@ -618,21 +624,29 @@ def test_index_is_kept_beside_the_tar_and_used(tmp_path):
 
 
 def test_fresh_tar_gets_no_index(tmp_path):
-    same(make(tmp_path / "a.tar", samples_of(3)))
+    same(make(tmp_path / "a.tar", large()))
     assert os.listdir(tmp_path) == ["a.tar"]
+
+
+def test_small_tar_gets_an_index_only_where_one_says(tmp_path):
+    path = aged(make(tmp_path / "a.tar", samples_of(3)))
+    same(path)
+    assert os.listdir(tmp_path) == ["a.tar"]
+    same(path, more="index=beside")
+    assert sorted(os.listdir(tmp_path)) == ["a.tar", "a.tar.mri"]
 
 
 @pytest.mark.parametrize("change", ["size", "time", "bytes", "short", "empty",
                                     "version", "folder"])
 def test_index_that_does_not_fit_is_made_again(tmp_path, change):
-    path = aged(make(tmp_path / "a.tar", samples_of(30)))
+    path = aged(make(tmp_path / "a.tar", large()))
     same(path)
     index = tmp_path / "a.tar.mri"
     raw = bytearray(index.read_bytes())
     if change == "size":
-        aged(make(path, samples_of(30, seed=2)))
+        aged(make(path, large(seed=2)))
     elif change == "time":
-        make(path, list(samples_of(30))[::-1])
+        make(path, list(large())[::-1])
         os.utime(path, (1, 1))
     elif change == "folder":
         index.unlink()
@@ -649,7 +663,7 @@ def test_index_that_does_not_fit_is_made_again(tmp_path, change):
 def test_index_goes_to_the_cache_where_nothing_else_can(tmp_path, own_cache):
     folder = tmp_path / "d"
     folder.mkdir()
-    path = aged(make(folder / "a.tar", samples_of(3)))
+    path = aged(make(folder / "a.tar", large()))
     folder.chmod(0o555)
     same(path)
     same(path, more="index=cache")
@@ -664,7 +678,7 @@ def test_index_goes_to_the_cache_where_nothing_else_can(tmp_path, own_cache):
     ("no", False, False)])
 def test_index_is_kept_where_one_says(tmp_path, own_cache, where, beside,
                                       cache):
-    path = aged(make(tmp_path / "a.tar", samples_of(3)))
+    path = aged(make(tmp_path / "a.tar", large()))
     for _ in range(2):
         same(path, more=f"index={where}")
     assert (tmp_path / "a.tar.mri").exists() == beside
@@ -673,7 +687,7 @@ def test_index_is_kept_where_one_says(tmp_path, own_cache, where, beside,
 
 def test_place_for_the_index_that_cannot_be_written_is_an_error(
         tmp_path, monkeypatch):
-    path = aged(make(tmp_path / "a.tar", samples_of(3)))
+    path = aged(make(tmp_path / "a.tar", large()))
     monkeypatch.setenv("XDG_CACHE_HOME", str(path))
     same(path)  # beside it
     with pytest.raises(millrace.StorageError, match="index=cache: .*cannot wr"):

@@ -398,7 +398,53 @@ def test_without_any_place_for_an_index_it_works(tmp_path, monkeypatch):
     path = large(tmp_path)
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.delenv("HOME", raising=False)
-    assert len(samples(f"tfrecord {path} index=cache")) == 60
+    tmp_path.chmod(0o555)
+    try:
+        assert len(samples(f"tfrecord {path}")) == 60
+        for where in "cache", "beside":
+            with pytest.raises(millrace.StorageError, match=f"index={where}: "
+                               ".*l.tfrecord: .*folder"):
+                samples(f"tfrecord {path} index={where}")
+    finally:
+        tmp_path.chmod(0o755)
+
+
+@pytest.mark.parametrize("threads", [1, 5])
+def test_many_files_are_in_order_whatever_the_threads(tmp_path, threads):
+    for i in range(23):
+        write(tmp_path / f"{i:02}", [example({"x": [i * 10 + k]})
+                                     for k in range(i % 4)])
+        if i % 3 == 0:
+            old = tmp_path / f"{i:02}"
+            old.write_bytes(gzip.compress(old.read_bytes()))
+    got = samples(f"tfrecord '{tmp_path}/??'", threads=threads)
+    assert [int(s["x"]) for s in got.values()] == [
+        i * 10 + k for i in range(23) for k in range(i % 4)]
+
+
+def test_the_same_comes_from_a_mapping(tmp_path):
+    path = large(tmp_path)
+    with open(tmp_path / "g", "wb") as f:
+        f.write(gzip.compress(path.read_bytes()))
+    want = samples(f"tfrecord {path}")
+    for source in str(path), f"{tmp_path}/g":
+        for fetch in "direct", "ahead":
+            got = samples(f"tfrecord {source} map=yes", fetch=fetch)
+            assert all(got[k]["i"] == want[k]["i"] and
+                       np.array_equal(got[k]["d"], want[k]["d"])
+                       for k in want)
+
+
+def test_a_mapped_file_that_shrinks_loses_what_is_gone(tmp_path):
+    path = large(tmp_path)
+    loader = millrace.Loader(f"tfrecord {path} map=yes | batch 1", epochs=1,
+                             memory="1M", order="sequential", threads=1,
+                             on_error="skip")
+    it = iter(loader)
+    next(it)
+    os.truncate(path, path.stat().st_size // 2)
+    assert 1 + sum(1 for _ in it) + len(loader.bad_samples()) == 60
+    assert len(loader.bad_samples()) >= 29
 
 
 def test_the_same_bytes_come_out_with_any_number_of_threads(tmp_path):

@@ -123,6 +123,13 @@ static struct mr_input *open_old(const char *name, long long seconds)
 	return in;
 }
 
+static int save_index(struct mr_input *in, int place)
+{
+	struct mr_err err;
+
+	return mr_index_save(in, "kind", place, "index", 5, &err);
+}
+
 static void test_an_index_comes_back_for_the_same_file_only(void **state)
 {
 	struct mr_input *in = open_old("a", 1000000000), *later;
@@ -133,7 +140,7 @@ static void test_an_index_comes_back_for_the_same_file_only(void **state)
 	setenv("XDG_CACHE_HOME", top, 1);
 	for (int place = MR_INDEX_BESIDE; place <= MR_INDEX_CACHE; place++) {
 		assert_null(mr_index_load(in, "kind", place, 100, &n));
-		mr_index_save(in, "kind", place, "index", 5);
+		assert_int_equal(save_index(in, place), 0);
 		p = mr_index_load(in, "kind", place, 100, &n);
 		assert_non_null(p);
 		assert_int_equal(n, 5);
@@ -155,18 +162,58 @@ static void test_no_index_is_kept_where_that_is_not_wanted(void **state)
 
 	(void)state;
 	setenv("XDG_CACHE_HOME", top, 1);
-	mr_index_save(in, "kind", MR_INDEX_NO, "index", 5);
-	mr_index_save(in, "kind", MR_INDEX_AUTO, "index", 5); /* small */
+	assert_int_equal(save_index(in, MR_INDEX_NO), 0);
+	assert_int_equal(save_index(in, MR_INDEX_AUTO), 0); /* small */
 	assert_null(mr_index_load(in, "kind", MR_INDEX_AUTO, 100, &n));
 	assert_int_not_equal(access(textf("%s/a.mri", top), F_OK), 0);
 	mr_input_close(in);
 	in = open_old("a", (long long)time(NULL));
-	mr_index_save(in, "kind", MR_INDEX_BESIDE, "index", 5);
+	assert_int_equal(save_index(in, MR_INDEX_BESIDE), 0);
 	assert_null(mr_index_load(in, "kind", MR_INDEX_BESIDE, 100, &n));
 	mr_input_close(in);
-	assert_true(mr_index_is("x/a.tfrecord.mri"));
-	assert_false(mr_index_is(".mri"));
-	assert_false(mr_index_is("x.mri.gz"));
+}
+
+static void test_an_index_that_cannot_be_kept_where_one_says_is_told(void **s)
+{
+	struct mr_input *in = open_old("a", 1000000000);
+
+	(void)s;
+	setenv("XDG_CACHE_HOME", textf("%s/a", top), 1); /* no folder */
+	assert_int_equal(save_index(in, MR_INDEX_CACHE), MR_EIO);
+	assert_int_equal(chmod(top, 0555), 0);
+	assert_int_equal(save_index(in, MR_INDEX_BESIDE), MR_EIO);
+	assert_int_equal(chmod(top, 0755), 0);
+	assert_int_equal(save_index(in, MR_INDEX_BESIDE), 0);
+	mr_input_close(in);
+}
+
+static void test_a_wildcard_finds_no_index(void **state)
+{
+	static const char *const names[] = { "b.tar", "b.tar.mri", "b.mri.gz" };
+	struct mr_err err;
+	char **paths;
+	size_t n;
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		put(names[i], "x", 1);
+	assert_int_equal(mr_input_list(textf("%s/b*", top), &paths, &n, &err),
+			 0);
+	assert_int_equal(n, 2);
+	for (size_t i = 0; i < n; i++)
+		free(paths[i]);
+	free(paths);
+	assert_int_equal(
+		mr_input_list(textf("%s/*.mri", top), &paths, &n, &err),
+		MR_EIO);
+	/* By its own name it is a file as others. */
+	assert_int_equal(mr_input_list(textf("%s/b.tar.{mri,mri}", top), &paths,
+				       &n, &err),
+			 0);
+	assert_int_equal(n, 2);
+	free(paths[0]);
+	free(paths[1]);
+	free(paths);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, make_top, remove_top)
@@ -180,6 +227,8 @@ int main(void)
 		T(test_numbers_of_any_alignment_are_widened),
 		T(test_an_index_comes_back_for_the_same_file_only),
 		T(test_no_index_is_kept_where_that_is_not_wanted),
+		T(test_an_index_that_cannot_be_kept_where_one_says_is_told),
+		T(test_a_wildcard_finds_no_index),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,12 +10,14 @@
 
 struct beton {
 	const char *file;
+	bool map;
 	struct mr_beton b;
 	int order[MR_MAX_FIELDS]; /* of the fields: images first */
 };
 
 static const struct mr_param params[] = {
-	MR_TEXT(struct beton, file, NULL, "a .beton file"), MR_PARAM_END
+	MR_TEXT(struct beton, file, NULL, "a .beton file"),
+	MR_BOOL(struct beton, map, "no", MR_MAP_HELP), MR_PARAM_END
 };
 
 /* ---- opening ---- */
@@ -39,6 +41,8 @@ static int open_beton(void *self, const struct mr_source_env *env,
 
 	if (!e)
 		order_fields(s);
+	if (!e && s->map)
+		e = mr_input_map(s->b.in, err);
 	free(path);
 	return e;
 }
@@ -247,6 +251,7 @@ static uint64_t fingerprint(const void *self)
 const struct mr_source mr_source_beton = {
 	.name = "beton",
 	.help = "a data set that FFCV has written",
+	.flags = MR_SOURCE_MAPS,
 	.size = sizeof(struct beton),
 	.params = params,
 	.open = open_beton,

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
-#include "core/guard.h"
 #include "io/input.h"
 #include "source/lmdbfile.h"
 #include "source/paths.h"
@@ -23,10 +22,7 @@ static const struct mr_param params[] = {
 		"database in it; empty: the only one, which has no name"),
 	MR_TEXT(struct lmdb, keys, "",
 		"only entries whose key is such, as 'image-*'; empty: all"),
-	MR_BOOL(struct lmdb, map, "no",
-		"read from a mapping: faster for samples below 100 KB; takes "
-		"SIGBUS, and the mapped part counts as memory in use"),
-	MR_PARAM_END
+	MR_BOOL(struct lmdb, map, "no", MR_MAP_HELP), MR_PARAM_END
 };
 
 static int open_input(struct lmdb *s, const char *cwd, struct mr_err *err)
@@ -65,10 +61,7 @@ static int open_lmdb(void *self, const struct mr_source_env *env,
 				  mr_input_path(s->in),
 				  *s->keys ? " whose key is such as " : "",
 				  s->keys);
-	if (s->map && !mr_input_map(s->in))
-		return mr_err_set(err, MR_EIO, "%s: cannot map; say map=no",
-				  mr_input_path(s->in));
-	return s->map ? mr_guard_take(err) : 0;
+	return s->map ? mr_input_map(s->in, err) : 0;
 }
 
 static void close_lmdb(void *self)

@@ -5,6 +5,7 @@
 
 #include "core/le.h"
 #include "source/mdscolumn.h"
+#include "source/parts.h"
 #include "source/paths.h"
 
 /*
@@ -12,19 +13,17 @@
  * A sample: sizes 4 each of the columns that have none | the columns
  */
 struct shard {
-	struct mr_part part;
+	struct mr_part *part;
 	uint32_t *at; /* n + 1 */
-	uint64_t n, first;
+	uint64_t n;
 };
 
 struct mds {
 	const char *dir, *columns;
 	uint64_t unpack;
 	struct mr_mds_index index;
-	struct shard *shard;
-	size_t shards;
-	uint64_t samples;
-	struct mr_unpacked unpacked;
+	struct mr_parts parts;
+	struct shard *shard; /* of each part */
 	struct mr_mds_field field[MR_MAX_FIELDS];
 	int fields;
 };
@@ -33,38 +32,42 @@ static const struct mr_param params[] = {
 	MR_TEXT(struct mds, dir, NULL, "folder with index.json and shards"),
 	MR_TEXT(struct mds, columns, "",
 		"those wanted, in that order: a,b; empty: all"),
-	MR_SIZE(struct mds, unpack, "16G", 0, 1e15,
-		"what compressed shards may take in a temporary file, all "
-		"together; TMPDIR says where"),
+	MR_SIZE(struct mds, unpack, "16G", 0, 1e15, MR_UNPACK_HELP),
 	MR_PARAM_END
 };
 
 /* ---- shards ---- */
 
-/* The raw file, or else the compressed one. */
-static int open_part(struct mds *s, const char *dir,
-		     const struct mr_mds_shard *x, struct mr_part *p,
+struct opening {
+	struct mds *s;
+	const char *dir;
+};
+
+static int open_name(struct mr_part *p, const char *dir, const char *name,
 		     struct mr_err *err)
 {
 	char path[4096];
-	bool zip = !x->raw;
-	int e = MR_EIO;
+	int e = mr_path_join(path, sizeof(path), dir, "", name, err);
 
-	if (x->raw) {
-		e = mr_path_join(path, sizeof(path), dir, "", x->raw, err);
-		p->path = e ? NULL : mr_strdup(path, err);
-		e = p->path ? mr_part_open(p, err) : MR_ENOMEM;
-		zip = e == MR_EIO && x->zip;
-	}
-	if (zip) {
-		mr_part_close(p);
-		e = mr_path_join(path, sizeof(path), dir, "", x->zip, err);
-		p->path = e ? NULL : mr_strdup(path, err);
-		e = p->path ? mr_part_open(p, err) : MR_ENOMEM;
-		if (!e && x->packing)
-			e = mr_part_unpack(p, &s->unpacked, x->packing, err);
-	}
-	return e;
+	if (e)
+		return e;
+	free(p->path);
+	p->path = mr_strdup(path, err);
+	return p->path ? mr_part_open(p, err) : MR_ENOMEM;
+}
+
+/* The raw file, or else the compressed one. */
+static int open_part(const struct opening *o, const struct mr_mds_shard *x,
+		     struct mr_part *p, struct mr_err *err)
+{
+	int e = x->raw ? open_name(p, o->dir, x->raw, err) : MR_EIO;
+
+	if (e != MR_EIO || !x->zip)
+		return e;
+	e = open_name(p, o->dir, x->zip, err);
+	return !e && x->packing ?
+		       mr_part_unpack(p, &o->s->parts, x->packing, err) :
+		       e;
 }
 
 static int read_offsets(struct shard *d, uint64_t samples, struct mr_err *err)
@@ -73,48 +76,60 @@ static int read_offsets(struct shard *d, uint64_t samples, struct mr_err *err)
 	uint8_t head[4];
 	int e;
 
-	if (d->part.size < 4 + bytes)
+	if (d->part->size < 4 + bytes)
 		return mr_err_set(err, MR_EDATA,
 				  "%s: %llu bytes are too few for a shard of "
 				  "%llu samples",
-				  d->part.path,
-				  (unsigned long long)d->part.size,
+				  d->part->path,
+				  (unsigned long long)d->part->size,
 				  (unsigned long long)samples);
-	e = mr_part_read(&d->part, head, 4, 0, err);
+	e = mr_part_read(d->part, head, 4, 0, err);
 	if (!e && mr_le32(head) != samples)
 		e = mr_err_set(err, MR_EDATA,
 			       "%s: says that it has %lu samples, and "
 			       "index.json says %llu",
-			       d->part.path, (unsigned long)mr_le32(head),
+			       d->part->path, (unsigned long)mr_le32(head),
 			       (unsigned long long)samples);
 	if (e)
 		return e;
 	d->at = mr_alloc(samples + 1, sizeof(*d->at), err);
-	e = d->at ? mr_part_read(&d->part, d->at, bytes, 4, err) : MR_ENOMEM;
+	e = d->at ? mr_part_read(d->part, d->at, bytes, 4, err) : MR_ENOMEM;
 	for (uint64_t i = 0; !e && i <= samples; i++)
 		d->at[i] = mr_le32(&d->at[i]);
 	d->n = samples;
 	return e;
 }
 
-static int open_shards(struct mds *s, const char *dir, struct mr_err *err)
+static int open_shard(void *self, size_t i, struct mr_err *err)
 {
-	int e = 0;
+	const struct opening *o = self;
+	struct shard *d = &o->s->shard[i];
+	const struct mr_mds_shard *x = &o->s->index.shard[i];
+	int e;
 
-	s->shard = mr_alloc(s->index.shards, sizeof(*s->shard), err);
-	if (!s->shard)
-		return MR_ENOMEM;
-	s->shards = s->index.shards;
-	for (size_t i = 0; !e && i < s->shards; i++) {
-		struct shard *d = &s->shard[i];
-
-		e = open_part(s, dir, &s->index.shard[i], &d->part, err);
-		if (!e)
-			e = read_offsets(d, s->index.shard[i].samples, err);
-		d->first = s->samples;
-		s->samples += d->n;
-	}
+	d->part = &o->s->parts.item[i];
+	e = open_part(o, x, d->part, err);
+	if (!e)
+		e = read_offsets(d, x->samples, err);
+	d->part->samples = d->n;
 	return e;
+}
+
+static int open_shards(struct mds *s, const char *dir, int threads,
+		       struct mr_err *err)
+{
+	struct opening o = { s, dir };
+	struct mr_parts_how how = { .where = dir,
+				    .threads = threads,
+				    .unpack = s->unpack,
+				    .open = open_shard,
+				    .self = &o };
+	int e = mr_parts_make(&s->parts, s->index.shards, err);
+
+	if (e)
+		return e;
+	s->shard = mr_alloc(s->parts.n, sizeof(*s->shard), err);
+	return s->shard ? mr_parts_open(&s->parts, &how, err) : MR_ENOMEM;
 }
 
 /* Where sample k of a shard lies; a bad offset costs its neighbours only. */
@@ -129,13 +144,13 @@ static int bounds(const struct shard *d, uint64_t k, uint64_t *at, size_t *n,
 				  "bytes %llu to %llu",
 				  (unsigned long long)from,
 				  (unsigned long long)to);
-	if (to > d->part.size)
+	if (to > d->part->size)
 		return mr_err_set(err, MR_EDATA,
 				  "truncated: it lies at bytes %llu to %llu of "
 				  "a file of %llu",
 				  (unsigned long long)from,
 				  (unsigned long long)to,
-				  (unsigned long long)d->part.size);
+				  (unsigned long long)d->part->size);
 	*at = from;
 	*n = (size_t)(to - from);
 	return 0;
@@ -292,13 +307,13 @@ static int learn(struct mds *s, struct mr_err *err)
 	e = bounds(d, 0, &at, &n, err);
 	p = e ? NULL : mr_alloc(n, 1, err);
 	if (!e)
-		e = p ? mr_part_read(&d->part, p, n, at, err) : MR_ENOMEM;
+		e = p ? mr_part_read(d->part, p, n, at, err) : MR_ENOMEM;
 	if (!e)
 		e = split(s, p, n, &v, err);
 	for (int i = 0; !e && i < s->fields; i++)
 		e = mr_mds_field_learn(&s->field[i], v.p[i], v.n[i], err);
 	if (e && e != MR_ENOMEM)
-		mr_err_prefix(err, "%s[0]: ", d->part.path);
+		mr_err_prefix(err, "%s[0]: ", d->part->path);
 	free(p);
 	return e;
 }
@@ -313,7 +328,8 @@ static bool must_learn(const struct mds *s)
 
 /* ---- the source ---- */
 
-static int open_all(struct mds *s, const char *dir, struct mr_err *err)
+static int open_all(struct mds *s, const char *dir, int threads,
+		    struct mr_err *err)
 {
 	char path[4096];
 	int e = mr_path_join(path, sizeof(path), dir, "", "index.json", err);
@@ -321,16 +337,14 @@ static int open_all(struct mds *s, const char *dir, struct mr_err *err)
 	if (!e)
 		e = mr_mds_index_read(&s->index, path, err);
 	if (!e)
-		e = open_shards(s, dir, err);
-	if (!e && !s->samples)
+		e = open_shards(s, dir, threads, err);
+	if (!e && !s->parts.samples)
 		e = mr_err_set(err, MR_EDATA,
 			       "%s: the data set is empty: no samples", s->dir);
 	if (!e)
 		e = *s->columns ? choose_named(s, err) : choose_all(s, err);
 	if (!e && must_learn(s))
 		e = learn(s, err);
-	for (size_t i = 0; !e && i < s->shards; i++)
-		mr_part_settle(&s->shard[i].part, s->shards);
 	return e;
 }
 
@@ -339,10 +353,8 @@ static int open_mds(void *self, const struct mr_source_env *env,
 {
 	struct mds *s = self;
 	char *dir = mr_path_resolve(env->cwd, s->dir, err);
-	int e;
+	int e = dir ? open_all(s, dir, env->threads, err) : MR_ENOMEM;
 
-	mr_unpacked_init(&s->unpacked, s->unpack);
-	e = dir ? open_all(s, dir, err) : MR_ENOMEM;
 	free(dir);
 	return e;
 }
@@ -351,20 +363,17 @@ static void close_mds(void *self)
 {
 	struct mds *s = self;
 
-	for (size_t i = 0; i < s->shards; i++) {
-		mr_part_close(&s->shard[i].part);
+	for (size_t i = 0; s->shard && i < s->parts.n; i++)
 		free(s->shard[i].at);
-	}
 	free(s->shard);
 	s->shard = NULL;
-	s->shards = 0;
+	mr_parts_fini(&s->parts);
 	mr_mds_index_fini(&s->index);
-	mr_unpacked_fini(&s->unpacked);
 }
 
 static uint64_t count(const void *self)
 {
-	return ((const struct mds *)self)->samples;
+	return ((const struct mds *)self)->parts.samples;
 }
 
 static void fields(const void *self, struct mr_fields *out)
@@ -380,34 +389,24 @@ static void fields(const void *self, struct mr_fields *out)
 	}
 }
 
-/* The last shard that begins at or before the sample. */
-static const struct shard *shard_of(const struct mds *s, uint64_t index)
+/* The shard of a sample; *k becomes its number in that. */
+static const struct shard *shard_of(const struct mds *s, uint64_t *k)
 {
-	size_t lo = 0, hi = s->shards;
-
-	while (hi - lo > 1) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (s->shard[mid].first <= index)
-			lo = mid;
-		else
-			hi = mid;
-	}
-	return &s->shard[lo];
+	return &s->shard[mr_parts_find(&s->parts, k) - s->parts.item];
 }
 
 static int locate(const void *self, uint64_t index, char *buf, size_t cap,
 		  struct mr_extent *e, struct mr_err *err)
 {
-	const struct shard *d = shard_of(self, index);
+	const struct shard *d = shard_of(self, &index);
 	uint64_t at = 0;
 	size_t n = 0;
-	int r = bounds(d, index - d->first, &at, &n, err);
+	int r = bounds(d, index, &at, &n, err);
 
 	(void)buf;
 	(void)cap;
 	if (!r)
-		mr_part_extent(&d->part, at, n, e);
+		mr_part_extent(d->part, at, n, e);
 	return r;
 }
 
@@ -425,10 +424,10 @@ static int unpack(const struct mr_load *ld, const void *bytes, size_t length,
 
 static size_t key(const void *self, uint64_t index, char *buf, size_t cap)
 {
-	const struct shard *d = shard_of(self, index);
+	const struct shard *d = shard_of(self, &index);
 
-	return (size_t)snprintf(buf, cap, "%s[%llu]", d->part.path,
-				(unsigned long long)(index - d->first));
+	return (size_t)snprintf(buf, cap, "%s[%llu]", d->part->path,
+				(unsigned long long)index);
 }
 
 static uint64_t fingerprint(const void *self)
@@ -436,7 +435,7 @@ static uint64_t fingerprint(const void *self)
 	const struct mds *s = self;
 	uint64_t h = 0;
 
-	for (size_t i = 0; i < s->shards; i++)
+	for (size_t i = 0; i < s->parts.n; i++)
 		h = XXH3_64bits_withSeed(
 			s->shard[i].at,
 			(s->shard[i].n + 1) * sizeof(*s->shard[i].at), h);

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <xxhash.h>
 
-#include "core/guard.h"
 #include "io/input.h"
 #include "source/npyfile.h"
 #include "source/paths.h"
@@ -27,10 +26,7 @@ static const struct mr_param params[] = {
 		"arrays; the first axis counts the samples"),
 	MR_TEXT(struct npy, labels, "",
 		"arrays of integers, one for each sample; empty: none"),
-	MR_BOOL(struct npy, map, "no",
-		"read from a mapping: faster for samples below 100 KB; takes "
-		"SIGBUS, and the mapped part counts as memory in use"),
-	MR_PARAM_END
+	MR_BOOL(struct npy, map, "no", MR_MAP_HELP), MR_PARAM_END
 };
 
 /* ---- several files as one array ---- */
@@ -189,22 +185,6 @@ static int open_labels(struct npy *s, const char *cwd, struct mr_err *err)
 
 /* ---- the source ---- */
 
-static int map_arrays(struct arrays *s, struct mr_err *err)
-{
-	for (size_t i = 0; i < s->n; i++) {
-		const struct mr_npy *a = &s->item[i];
-
-		if (!mr_input_map(a->input))
-			return mr_err_set(err, MR_EIO,
-					  "%s: cannot map%s; say map=no",
-					  a->path,
-					  mr_input_fd(a->input) < 0 ?
-						  " a file on a server" :
-						  "");
-	}
-	return mr_guard_take(err);
-}
-
 static int open_npy(void *self, const struct mr_source_env *env,
 		    struct mr_err *err)
 {
@@ -228,7 +208,8 @@ static int open_npy(void *self, const struct mr_source_env *env,
 				  "%s: the samples have no elements: an axis "
 				  "of their shape is 0",
 				  s->glob);
-	e = s->map ? map_arrays(&s->data, err) : 0;
+	for (size_t i = 0; !e && s->map && i < s->data.n; i++)
+		e = mr_input_map(s->data.item[i].input, err);
 	return !e && *s->labels ? open_labels(s, env->cwd, err) : e;
 }
 

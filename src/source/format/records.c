@@ -57,7 +57,7 @@ static int open_records(void *self, const struct mr_source_env *env,
 	if (!e && r->check)
 		e = mr_meta_check_source(&r->set.meta, err);
 	if (!e && r->map)
-		e = mr_set_map(&r->set, err);
+		mr_set_map(&r->set);
 	if (!e && r->verify == ONCE) {
 		r->seen = mr_alloc(r->set.meta.samples / 8 + 1, 1, err);
 		e = r->seen ? 0 : MR_ENOMEM;

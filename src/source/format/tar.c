@@ -3,19 +3,18 @@
 #include <stdio.h>
 #include <xxhash.h>
 
-#include "core/guard.h"
+#include "source/indexcache.h"
 #include "source/tarfields.h"
 
 struct tar {
 	const char *glob, *fields;
 	bool decode, map;
 	int index;
-	uint64_t unpacked;
-	struct mr_tar_set set;
+	uint64_t unpack;
+	struct mr_parts parts;
+	struct mr_tar_index *idx; /* of each part */
 	struct mr_tar_fields field;
 };
-
-static const char *const places[] = { "auto", "beside", "cache", "no", NULL };
 
 static const struct mr_param params[] = {
 	MR_TEXT(struct tar, glob, NULL,
@@ -28,50 +27,53 @@ static const struct mr_param params[] = {
 	MR_BOOL(struct tar, decode, "yes",
 		"cls, cls2, class, count, id, index and inx are integers; no: "
 		"bytes as all others"),
-	MR_ENUM(struct tar, index, "auto", places,
-		"keep the index of a tar: in NAME.mri beside it, in the user's "
-		"cache directory, or not; auto: where it can be written first"),
-	MR_SIZE(struct tar, unpacked, "4G", 0, 1e15,
-		"bytes that compressed tars may take on disk, in $TMPDIR or "
-		"/var/tmp, when unpacked"),
-	MR_BOOL(struct tar, map, "no",
-		"read from a mapping: faster for samples below 100 KB; takes "
-		"SIGBUS, and the mapped part counts as memory in use"),
+	MR_ENUM(struct tar, index, "auto", mr_index_words, MR_INDEX_HELP),
+	MR_SIZE(struct tar, unpack, "16G", 0, 1e15, MR_UNPACK_HELP),
+	MR_BOOL(struct tar, map, "no", MR_MAP_HELP),
 	MR_PARAM_END
 };
 
 /* ---- opening ---- */
 
-static int open_tars(struct tar *s, const struct mr_source_env *env,
-		     struct mr_err *err)
+static int open_one(void *self, size_t i, struct mr_err *err)
 {
-	struct mr_tar_options opt = { .threads = env->threads,
-				      .keep = (enum mr_tar_keep)s->index,
-				      .unpacked = s->unpacked,
-				      .map = s->map };
-	char *full = mr_path_resolve(env->cwd, s->glob, err);
-	int e = full ? mr_tar_set_open(&s->set, full, &opt, err) : MR_ENOMEM;
+	struct tar *s = self;
 
-	free(full);
-	if (!e && s->map)
-		e = mr_guard_take(err);
-	return e;
+	return mr_tar_index_open(&s->idx[i], &s->parts, i, s->index, err);
+}
+
+static int open_all(struct tar *s, const struct mr_source_env *env,
+		    struct mr_err *err)
+{
+	struct mr_parts_how how = { .where = s->glob,
+				    .threads = env->threads,
+				    .unpack = s->unpack,
+				    .map = s->map,
+				    .open = open_one,
+				    .self = s };
+	int e = mr_parts_list(&s->parts, env->cwd, s->glob, err);
+
+	if (e)
+		return e;
+	s->idx = mr_alloc(s->parts.n, sizeof(*s->idx), err);
+	return s->idx ? mr_parts_open(&s->parts, &how, err) : MR_ENOMEM;
 }
 
 static int open_tar(void *self, const struct mr_source_env *env,
 		    struct mr_err *err)
 {
 	struct tar *s = self;
-	int e = open_tars(s, env, err);
+	int e = open_all(s, env, err);
 
 	if (e)
 		return e;
-	if (!s->set.samples)
+	if (!s->parts.samples)
 		return mr_err_set(err, MR_EDATA,
 				  "%s: the data set is empty: no member of the "
 				  "%zu tars is a file with an extension",
-				  s->glob, s->set.n);
-	e = mr_tar_fields_init(&s->field, &s->set, s->fields, s->decode, err);
+				  s->glob, s->parts.n);
+	e = mr_tar_fields_init(&s->field, s->idx, &s->parts, s->fields,
+			       s->decode, err);
 	if (!e && !s->field.n)
 		e = mr_err_set(err, MR_EDATA,
 			       "%s: no extension is that of half of the "
@@ -85,12 +87,16 @@ static void close_tar(void *self)
 	struct tar *s = self;
 
 	mr_tar_fields_fini(&s->field);
-	mr_tar_set_fini(&s->set);
+	for (size_t i = 0; s->idx && i < s->parts.n; i++)
+		mr_tar_index_fini(&s->idx[i]);
+	free(s->idx);
+	s->idx = NULL;
+	mr_parts_fini(&s->parts);
 }
 
 static uint64_t count(const void *self)
 {
-	return ((const struct tar *)self)->set.samples;
+	return ((const struct tar *)self)->parts.samples;
 }
 
 static void fields(const void *self, struct mr_fields *out)
@@ -110,13 +116,13 @@ static void fields(const void *self, struct mr_fields *out)
 /* ---- a sample ---- */
 
 /* The sample, its tar, and the field of each extension in that. */
-static const struct mr_tar *find(const struct tar *s, uint64_t index,
-				 struct mr_tar_sample *x, const int8_t **of)
+static const struct mr_part *find(const struct tar *s, uint64_t index,
+				  struct mr_tar_sample *x, const int8_t **of)
 {
-	const struct mr_tar *t = mr_tar_set_find(&s->set, &index);
+	const struct mr_part *t = mr_parts_find(&s->parts, &index);
 
-	mr_tar_sample_get(&t->index, index, x);
-	*of = s->field.of[t - s->set.tar];
+	mr_tar_sample_get(&s->idx[t - s->parts.item], index, x);
+	*of = s->field.of[t - s->parts.item];
 	return t;
 }
 
@@ -147,34 +153,28 @@ static int locate(const void *self, uint64_t index, char *buf, size_t cap,
 {
 	struct mr_tar_sample x;
 	const int8_t *of;
-	const struct mr_tar *t = find(self, index, &x, &of);
+	const struct mr_part *t = find(self, index, &x, &of);
 	uint64_t from, to;
 
 	(void)buf;
 	(void)cap;
 	(void)err;
 	span(x, of, &from, &to);
-	if (t->in)
-		mr_input_extent(t->in, from, to - from, e);
-	else
-		*e = (struct mr_extent){ .fd = -1,
-					 .offset = from,
-					 .length = to - from };
-	e->path = t->path;
+	mr_part_extent(t, from, to - from, e);
 	return 0;
 }
 
-static int is_damaged(const struct mr_load *ld, const struct mr_tar *t,
+static int is_damaged(const struct mr_load *ld, const struct mr_part *t,
 		      const struct mr_tar_sample *x)
 {
 	char what[256];
 
-	mr_tar_damage_text(x->damage, x->damage_at, x->damage_value,
-			   t->index.file_size, what, sizeof(what));
+	mr_tar_damage_text(x->damage, x->damage_at, x->damage_value, t->size,
+			   what, sizeof(what));
 	return mr_err_set(ld->err, MR_EDATA, "%s: %s", t->path, what);
 }
 
-static int lacks(const struct mr_load *ld, const struct mr_tar *t,
+static int lacks(const struct mr_load *ld, const struct mr_part *t,
 		 const struct mr_tar_sample *x, unsigned seen, uint64_t at)
 {
 	const struct tar *s = ld->self;
@@ -189,10 +189,10 @@ static int lacks(const struct mr_load *ld, const struct mr_tar *t,
 			  t->path, (int)x->key_len, x->key,
 			  (unsigned long long)at, s->field.name[i],
 			  (unsigned long long)s->field.having[i],
-			  (unsigned long long)s->set.samples);
+			  (unsigned long long)s->parts.samples);
 }
 
-static int put_number(const struct mr_load *ld, const struct mr_tar *t,
+static int put_number(const struct mr_load *ld, const struct mr_part *t,
 		      const struct mr_tar_member *m, int i, const char *bytes,
 		      struct mr_tensor *f)
 {
@@ -209,7 +209,7 @@ static int put_number(const struct mr_load *ld, const struct mr_tar *t,
 			  (int)(m->size < 40 ? m->size : 40), bytes);
 }
 
-static int twice(const struct mr_load *ld, const struct mr_tar *t,
+static int twice(const struct mr_load *ld, const struct mr_part *t,
 		 const struct mr_tar_sample *x, const struct mr_tar_member *m,
 		 const char *name)
 {
@@ -227,7 +227,7 @@ static int unpack(const struct mr_load *ld, const void *bytes, size_t length,
 	struct mr_tar_sample x;
 	struct mr_tar_member m;
 	const int8_t *of;
-	const struct mr_tar *t = find(s, ld->index, &x, &of);
+	const struct mr_part *t = find(s, ld->index, &x, &of);
 	unsigned seen = 0;
 	uint64_t from, to;
 
@@ -266,7 +266,7 @@ static size_t key(const void *self, uint64_t index, char *buf, size_t cap)
 {
 	struct mr_tar_sample x;
 	const int8_t *of;
-	const struct mr_tar *t = find(self, index, &x, &of);
+	const struct mr_part *t = find(self, index, &x, &of);
 
 	if (!x.key_len && x.damage)
 		return (size_t)snprintf(buf, cap, "%s[byte %llu]", t->path,
@@ -279,8 +279,8 @@ static uint64_t fingerprint(const void *self)
 	const struct tar *s = self;
 	uint64_t h = 0;
 
-	for (size_t i = 0; i < s->set.n; i++) {
-		const struct mr_tar_index *x = &s->set.tar[i].index;
+	for (size_t i = 0; i < s->parts.n; i++) {
+		const struct mr_tar_index *x = &s->idx[i];
 
 		h = XXH3_64bits_withSeed(x->ext.pool, x->ext.used, h);
 		h = XXH3_64bits_withSeed(x->records, x->bytes, h);
