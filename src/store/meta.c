@@ -12,7 +12,12 @@
 #include "core/tensor.h"
 #include "io/input.h"
 
-enum { VERSION = 1, META_MAX = 64 << 20, SHARDS_MAX = 1000000 };
+enum {
+	VERSION = 1,
+	META_MAX = 64 << 20,
+	SHARDS_MAX = 1000000,
+	STAGES_MAX = 1000000, /* of sets that were made of sets */
+};
 static const char format_name[] = "millrace records";
 
 void mr_meta_fini(struct mr_meta *m)
@@ -119,15 +124,27 @@ static void put_shards(struct mr_json *j, const struct mr_meta *m)
 	mr_json_uint(j, "bad", m->bad);
 }
 
+/* A path that is too long is not one of another file. */
+static int meta_path(const char *dir, bool part, char *to, size_t cap,
+		     struct mr_err *err)
+{
+	int n = snprintf(to, cap, "%s/%s", dir,
+			 part ? MR_META_PART : MR_META_NAME);
+
+	return n > 0 && (size_t)n < cap ?
+		       0 :
+		       mr_err_sys(err, ENAMETOOLONG, dir, "cannot open");
+}
+
 int mr_meta_write(const struct mr_meta *m, const char *dir, bool part,
 		  struct mr_err *err)
 {
 	struct mr_json j = { 0 };
 	char path[4096];
-	int e;
+	int e = meta_path(dir, part, path, sizeof(path), err);
 
-	snprintf(path, sizeof(path), "%s/%s", dir,
-		 part ? MR_META_PART : MR_META_NAME);
+	if (e)
+		return e;
 	mr_json_open(&j, NULL, '{');
 	mr_json_text(&j, "format", format_name);
 	mr_json_int(&j, "version", VERSION);
@@ -293,7 +310,7 @@ static bool get_plan(struct json_object *o, struct mr_meta *m)
 
 	if (!p || !get_text(p, "pipeline", true, &m->pipeline) ||
 	    !get_text(p, "deferred", false, &m->deferred) ||
-	    !get_uint(p, "stages", MR_MAX_STEPS, &stages) || stages < 1 ||
+	    !get_uint(p, "stages", STAGES_MAX, &stages) || stages < 1 ||
 	    !get_fields(p, &m->record.fields) || !get_codec(p, &m->record) ||
 	    !get_uint(p, "samples", (uint64_t)1 << 60, &m->samples) ||
 	    !get_uint(p, "shards", SHARDS_MAX, &m->shards) || m->shards < 1 ||
@@ -333,7 +350,7 @@ static bool whole(const char *text, size_t size)
 		p++;
 	if (!at || (size_t)(at - text) > size)
 		return false;
-	p = strchr(at + sizeof(name), '"');
+	p = strchr(at + sizeof(name) - 1, '"');
 	/* The comma and blanks before the name belong to it. */
 	while (at > text && (at[-1] == ' ' || at[-1] == '\n' || at[-1] == ','))
 		at--;
@@ -370,9 +387,9 @@ int mr_meta_read(struct mr_meta *m, const char *dir, bool part,
 	int e;
 
 	*m = (struct mr_meta){ 0 };
-	snprintf(path, sizeof(path), "%s/%s", dir,
-		 part ? MR_META_PART : MR_META_NAME);
-	e = read_text(path, &text, &size, err);
+	e = meta_path(dir, part, path, sizeof(path), err);
+	if (!e)
+		e = read_text(path, &text, &size, err);
 	if (e)
 		goto out;
 	o = json_tokener_parse(text);
@@ -463,6 +480,10 @@ void mr_meta_compare(const struct mr_meta *had, const struct mr_meta *want,
 	const char *b = want->deferred ? want->deferred : "";
 
 	*why = 0;
+	/* What is no UTF-8 did not come back as it was: the rest only says
+	 * where the difference is. */
+	if (had->set == want->set)
+		return;
 	if (strcmp(had->pipeline, want->pipeline))
 		snprintf(why, cap, "its pipeline is\n  %s\nnot\n  %s",
 			 had->pipeline, want->pipeline);
@@ -485,6 +506,6 @@ void mr_meta_compare(const struct mr_meta *had, const struct mr_meta *want,
 		snprintf(why, cap, "it has %llu shards, not %llu",
 			 (unsigned long long)had->shards,
 			 (unsigned long long)want->shards);
-	else if (had->set != want->set)
+	else
 		snprintf(why, cap, "its classes or fields differ");
 }
