@@ -229,11 +229,12 @@ void mr_set_close(struct mr_set *s)
 
 int mr_set_map(struct mr_set *s, struct mr_err *err)
 {
-	for (uint64_t k = 0; k < s->meta.shards; k++)
-		if (!mr_input_map(s->shard[k].input))
-			return 0;
-	s->mapped = true;
-	return mr_guard_take(err);
+	int e = mr_input_fd(s->shard[0].input) < 0 ? 0 : mr_guard_take(err);
+
+	/* Each for itself: there may be more than the system allows. */
+	for (uint64_t k = 0; k < s->meta.shards && !e; k++)
+		mr_input_map(s->shard[k].input);
+	return e;
 }
 
 /* ---- samples ---- */
