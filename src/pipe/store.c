@@ -199,8 +199,6 @@ static int probe(struct job *j, double *mean, struct mr_err *err)
 	opt.samples = PROBES;
 	opt.rank = 0;
 	opt.ranks = 1;
-	if (opt.on_error == MR_ON_ERROR_STOP)
-		opt.on_error = MR_ON_ERROR_SKIP; /* met again in its place */
 	e = open_loader(j, &c, &opt, &l, err);
 	if (e)
 		return e;

@@ -197,13 +197,14 @@ static bool get_hex(struct json_object *o, const char *name, uint64_t *v)
 	return end != s && !*end;
 }
 
-/* A copy of a text; true when it is not there and need not be. */
+/* A copy of a text; true when it is not there and need not be. Here and below
+ * err is set when memory was lacking, and not when the entry is wrong. */
 static bool get_text(struct json_object *o, const char *name, bool must,
-		     char **v)
+		     char **v, struct mr_err *err)
 {
 	struct json_object *m = get(o, name, json_type_string);
 
-	*v = m ? mr_strdup(json_object_get_string(m), NULL) : NULL;
+	*v = m ? mr_strdup(json_object_get_string(m), err) : NULL;
 	return *v || !(must || m);
 }
 
@@ -264,38 +265,40 @@ static bool get_codec(struct json_object *o, struct mr_record_plan *r)
 	return r->codec != NULL;
 }
 
-static bool get_classes(struct json_object *o, struct mr_meta *m)
+static bool get_classes(struct json_object *o, struct mr_meta *m,
+			struct mr_err *err)
 {
 	struct json_object *list = get(o, "classes", json_type_array);
 
 	if (!list)
 		return true;
 	m->class_count = json_object_array_length(list);
-	m->classes = mr_alloc(m->class_count, sizeof(*m->classes), NULL);
+	m->classes = mr_alloc(m->class_count, sizeof(*m->classes), err);
 	for (size_t i = 0; m->classes && i < m->class_count; i++) {
 		const char *s = json_object_get_string(
 			json_object_array_get_idx(list, i));
 
-		m->classes[i] = s ? mr_strdup(s, NULL) : NULL;
+		m->classes[i] = s ? mr_strdup(s, err) : NULL;
 		if (!m->classes[i])
 			return false;
 	}
 	return m->classes != NULL;
 }
 
-static bool get_stamps(struct json_object *o, struct mr_meta *m)
+static bool get_stamps(struct json_object *o, struct mr_meta *m,
+		       struct mr_err *err)
 {
 	struct json_object *list = get(o, "source", json_type_array);
 
 	if (!list)
 		return false;
 	m->stamps = json_object_array_length(list);
-	m->stamp = mr_alloc(m->stamps, sizeof(*m->stamp), NULL);
+	m->stamp = mr_alloc(m->stamps, sizeof(*m->stamp), err);
 	for (size_t i = 0; m->stamp && i < m->stamps; i++) {
 		struct json_object *s = json_object_array_get_idx(list, i);
 		struct json_object *c = get(s, "changed", json_type_int);
 
-		if (!c || !get_text(s, "path", true, &m->stamp[i].path) ||
+		if (!c || !get_text(s, "path", true, &m->stamp[i].path, err) ||
 		    !get_uint(s, "size", INT64_MAX, &m->stamp[i].size))
 			return false;
 		m->stamp[i].changed = json_object_get_int64(c);
@@ -303,32 +306,35 @@ static bool get_stamps(struct json_object *o, struct mr_meta *m)
 	return m->stamp != NULL;
 }
 
-static bool get_plan(struct json_object *o, struct mr_meta *m)
+static bool get_plan(struct json_object *o, struct mr_meta *m,
+		     struct mr_err *err)
 {
 	struct json_object *p = get(o, "plan", json_type_object);
 	uint64_t stages;
 
-	if (!p || !get_text(p, "pipeline", true, &m->pipeline) ||
-	    !get_text(p, "deferred", false, &m->deferred) ||
+	if (!p || !get_text(p, "pipeline", true, &m->pipeline, err) ||
+	    !get_text(p, "deferred", false, &m->deferred, err) ||
 	    !get_uint(p, "stages", STAGES_MAX, &stages) || stages < 1 ||
 	    !get_fields(p, &m->record.fields) || !get_codec(p, &m->record) ||
 	    !get_uint(p, "samples", (uint64_t)1 << 60, &m->samples) ||
 	    !get_uint(p, "shards", SHARDS_MAX, &m->shards) || m->shards < 1 ||
-	    m->shards > m->samples || !get_classes(p, m) || !get_stamps(p, m))
+	    m->shards > m->samples || !get_classes(p, m, err) ||
+	    !get_stamps(p, m, err))
 		return false;
 	m->stages = (int)stages;
 	mr_record_plan_init(&m->record);
 	return get_hex(o, "set", &m->set);
 }
 
-static bool get_shards(struct json_object *o, struct mr_meta *m)
+static bool get_shards(struct json_object *o, struct mr_meta *m,
+		       struct mr_err *err)
 {
 	struct json_object *list = get(o, "shards", json_type_array);
 
 	if (!list || json_object_array_length(list) != m->shards ||
 	    !get_uint(o, "bad", m->samples, &m->bad))
 		return false;
-	m->shard = mr_alloc(m->shards, sizeof(*m->shard), NULL);
+	m->shard = mr_alloc(m->shards, sizeof(*m->shard), err);
 	for (uint64_t i = 0; m->shard && i < m->shards; i++) {
 		struct json_object *s = json_object_array_get_idx(list, i);
 
@@ -377,6 +383,23 @@ static int read_text(const char *path, char **text, size_t *size,
 	return e;
 }
 
+static int get_all(struct json_object *o, struct mr_meta *m, bool part,
+		   const char *path, struct mr_err *err)
+{
+	struct mr_err lacking = { 0 };
+
+	if (get_plan(o, m, &lacking) && (part || get_shards(o, m, &lacking)))
+		return 0;
+	if (lacking.code) {
+		*err = lacking;
+		return lacking.code;
+	}
+	return mr_err_set(err, MR_EDATA,
+			  "%s: an entry is missing, wrong, or of a codec that "
+			  "this build lacks",
+			  path);
+}
+
 int mr_meta_read(struct mr_meta *m, const char *dir, bool part,
 		 struct mr_err *err)
 {
@@ -408,11 +431,8 @@ int mr_meta_read(struct mr_meta *m, const char *dir, bool part,
 		e = mr_err_set(err, MR_EDATA,
 			       "%s: damaged: its checksum does not match",
 			       path);
-	else if (!get_plan(o, m) || (!part && !get_shards(o, m)))
-		e = mr_err_set(err, MR_EDATA,
-			       "%s: an entry is missing, wrong, or of a codec "
-			       "that this build lacks",
-			       path);
+	else
+		e = get_all(o, m, part, path, err);
 out:
 	json_object_put(o);
 	free(text);

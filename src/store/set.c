@@ -269,8 +269,10 @@ size_t mr_set_key(const struct mr_set *s, uint64_t index, char *buf, size_t cap)
 	size_t n = left < sizeof(key) - 1 ? (size_t)left : sizeof(key) - 1;
 	struct mr_err err;
 
+	/* Messages need a name, all the more when nothing can be read. */
 	if (mr_input_read(sh->input, key, n, sh->keys_at + e.key, &err))
-		n = 0;
+		return (size_t)snprintf(buf, cap, "[sample %llu]",
+					(unsigned long long)index);
 	key[n] = 0;
 	return (size_t)snprintf(buf, cap, "%s", key);
 }

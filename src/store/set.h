@@ -44,7 +44,7 @@ const struct mr_set_shard *mr_set_locate(const struct mr_set *s, uint64_t index,
 const struct mr_set_shard *mr_set_find(const struct mr_set *s, uint64_t index,
 				       struct mr_shard_entry *e);
 
-/* Its key, read from the file, as snprintf(). */
+/* Its key, read from the file, or its number when that fails, as snprintf(). */
 size_t mr_set_key(const struct mr_set *s, uint64_t index, char *buf,
 		  size_t cap);
 
