@@ -213,9 +213,9 @@ static void test_runs_are_new_once_and_none_stays(void **state)
 		struct mr_runs r;
 
 		mr_runs_init(&r, l, 64 << 20);
-		if (r.samples > n / 2)
-			r.samples = 16;
 		assert_true(r.samples > 1);
+		if (r.samples > 32) /* some, though two have a gap */
+			r.samples = 32;
 		walk(l, &r, i % 3 ? draw(&seed) % n : 0);
 		mr_runs_fini(&r);
 		free(l);
