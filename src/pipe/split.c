@@ -122,6 +122,10 @@ int mr_split_find(struct mr_split *s, const struct mr_plan *plan,
 		at = find_stage(p, until, err);
 	if (at < 0)
 		return at;
+	/* What a prepared set has left to be done belongs to it: a set of that
+	 * set must not end before. */
+	while (at + 1 < p->n && p->stage[at + 1].deferred)
+		at++;
 	if (at >= steady) {
 		mr_err_set(err, MR_EINVAL,
 			   "%s is random, new in each epoch: it cannot be done "

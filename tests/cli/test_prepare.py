@@ -119,6 +119,17 @@ def test_a_prepared_set_can_be_prepared_again(mill, whole, tmp_path):
     assert mill.digest(rest) == mill.digest(whole)
 
 
+def test_what_a_set_has_deferred_stays_with_sets_of_it(mill, tmp_path):
+    whole = "synthetic 9 u8 count=20 | cast f32 | cast f64"
+    mill("prepare", whole, "--out", tmp_path / "a")
+    want = mill.digest(f"{whole} | batch 3")
+    for i, args in enumerate([[], ["--until", 1], ["--until", 2],
+                              ["--until", "records", "--literal"]]):
+        mill("prepare", f"records {tmp_path}/a", "--out", tmp_path / str(i),
+             *args)
+        assert mill.digest(f"records {tmp_path}/{i} | batch 3") == want
+
+
 @pytest.mark.parametrize("option", ["map=no", "verify=always", "verify=never"])
 def test_options_of_records_do_not_change_a_byte(mill, tmp_path, option):
     p = "synthetic 100,3 f32 count=77"

@@ -92,7 +92,7 @@ class Case:
 
     def __init__(self, mill, dice, sources, top):
         self.mill, self.dice, self.top = mill, dice, top
-        self.log = []
+        self.log, self.deferred = [], 0
         kind = dice.choice(["pictures", "arrays"])
         source = dice.choice(sources[kind])
         self.steps = source.split(" | ") + draw_steps(dice, kind)
@@ -116,11 +116,15 @@ class Case:
                 dice.choice(["auto", "yes", "no"])]
         until = dice.randint(0, steady)
         if until:
-            args += ["--until", until]
+            # explain's numbers count what is left of a prepared set
+            args += ["--until", until + (until > 1) * self.deferred]
         if dice.random() < 0.5:
             args += ["--literal"]
         self.run("prepare", " | ".join(steps), "--out", out, *args)
         self.run("verify", out)
+        plan = json.loads((out / "meta.json").read_text())["plan"]
+        self.deferred = plan.get("deferred", "").count("cast ") + \
+            plan.get("deferred", "").count("normalize ")
         done = until or steady
         options = "".join(dice.choice(["", f" {o}"]) for o in (
             "map=no", "verify=always"))
