@@ -22,6 +22,16 @@ static size_t letter(const unsigned char *s)
 	return n;
 }
 
+bool mr_json_can(const char *s)
+{
+	for (size_t n; *s; s += n) {
+		n = letter((const unsigned char *)s);
+		if (!n)
+			return false;
+	}
+	return true;
+}
+
 /* File names are bytes, JSON is UTF-8: what is none becomes U+FFFD. */
 static void quoted(struct mr_str *out, const char *s)
 {

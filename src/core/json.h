@@ -24,6 +24,8 @@ void mr_json_uint(struct mr_json *j, const char *name, uint64_t v);
 /* `digits` significant ones. */
 void mr_json_real(struct mr_json *j, const char *name, double v, int digits);
 void mr_json_bool(struct mr_json *j, const char *name, bool v);
+/* Is a text the same after it was written and read? It is UTF-8 then. */
+bool mr_json_can(const char *s);
 /* JSON made elsewhere, as it is. */
 void mr_json_raw(struct mr_json *j, const char *name, const char *json);
 

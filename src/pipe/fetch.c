@@ -425,6 +425,21 @@ static enum in_run start_in_run(struct mr_fetch *f, uint64_t position,
 	return IN_RUN;
 }
 
+/*
+ * Runs keep their memory until the last of their samples is asked for, which
+ * may be this one: when a worker waits for it, it must not wait for memory.
+ */
+static bool give_up_room(struct mr_fetch *f, uint64_t position)
+{
+	struct mr_fetched *e = &f->entry[position % f->entries];
+
+	if (f->runs.samples < 2 || atomic_load(&e->state) != WANTED)
+		return false;
+	f->at++;
+	leave_to_worker(e);
+	return true;
+}
+
 /* Starts one request; false when there is no position or no room now. */
 static bool start_one(struct mr_fetch *f)
 {
@@ -438,14 +453,14 @@ static bool start_one(struct mr_fetch *f)
 		enum in_run r = start_in_run(f, position, index);
 
 		if (r != ALONE)
-			return r == IN_RUN;
+			return r == IN_RUN || give_up_room(f, position);
 	}
 	q = &f->reader.request[f->free[f->frees - 1]];
 	q->entry = &f->entry[position % f->entries];
 	q->run = NULL;
 	e = prepare(f, q, index);
 	if (e == MR_ELIMIT)
-		return false;
+		return give_up_room(f, position);
 	f->at++;
 	/* Whatever is wrong, the worker will meet it, and report it; and
 	 * under a shaper what has no room is his to wait for. */

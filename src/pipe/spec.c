@@ -605,7 +605,8 @@ int mr_pipeline_insert(struct mr_pipeline *p, const char *steps,
 			       "of the prepared set",
 			       MR_MAX_STEPS);
 	if (e) {
-		n = n < MR_MAX_STEPS - p->n ? n : MR_MAX_STEPS - p->n;
+		while (n > MR_MAX_STEPS - p->n)
+			close_stage(&rest[--n]);
 		memcpy(p->stage + p->n, rest, (size_t)n * sizeof(*rest));
 		p->n += n;
 		return e;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "core/json.h"
 #include "core/param.h"
 
 enum { STAMPS = 1024 };
@@ -121,6 +122,10 @@ int mr_split_find(struct mr_split *s, const struct mr_plan *plan,
 		at = find_stage(p, until, err);
 	if (at < 0)
 		return at;
+	/* What a prepared set has left to be done belongs to it: a set of that
+	 * set must not end before. */
+	while (at + 1 < p->n && p->stage[at + 1].deferred)
+		at++;
 	if (at >= steady) {
 		mr_err_set(err, MR_EINVAL,
 			   "%s is random, new in each epoch: it cannot be done "
@@ -203,6 +208,8 @@ static int add_stamp(struct mr_meta *m, const char *path, struct mr_err *err)
 
 	if (m->stamps && !strcmp(s[-1].path, path))
 		return 0;
+	if (!mr_json_can(path))
+		return 0; /* would be read back as another path */
 	if (stat(path, &st))
 		return 0; /* remote: its own marks are kept elsewhere */
 	s->path = mr_strdup(path, err);
@@ -261,7 +268,8 @@ static int stamp_source(const struct mr_plan *plan, struct mr_meta *m,
 	char buf[4096];
 	int e = 0;
 
-	m->stamp = mr_alloc(2 * STAMPS, sizeof(*m->stamp), err);
+	/* of each sample its file and folder; and what file() names */
+	m->stamp = mr_alloc(3 * STAMPS, sizeof(*m->stamp), err);
 	if (!m->stamp)
 		return MR_ENOMEM;
 	for (uint64_t i = 0; src->locate && i < n && !e; i++) {

@@ -18,7 +18,8 @@ struct mr_split {
 /*
  * until: the name of the last step to be done, or its number as `explain`
  * prints it; "" for as many as are the same in each epoch. Random steps
- * cannot be stored. `literal`: defer none.
+ * cannot be stored, and what the source itself has deferred is never cut off.
+ * `literal`: defer none.
  */
 int mr_split_find(struct mr_split *s, const struct mr_plan *plan,
 		  const char *until, bool literal, struct mr_err *err);

@@ -4,7 +4,10 @@
  * each sample into its record, all threads taking part; this side takes the
  * batches in order and appends their bytes to the shards.
  */
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include "core/clock.h"
@@ -34,8 +37,7 @@ struct job {
 	struct mr_split split;
 	struct mr_packer packer;
 	struct mr_writer writer;
-	double mean;   /* bytes of a record, by the estimate */
-	uint64_t have; /* bytes that are there already */
+	double mean; /* bytes of a record, by the estimate */
 };
 
 void mr_store_options_init(struct mr_store_options *opt)
@@ -182,7 +184,15 @@ static int apply_cut(const struct mr_edit *edit, struct mr_pipeline *p,
 
 	mr_pipeline_cut(p, c->job->split.stored);
 	e = mr_pipeline_append(p, c->job->packer.op, &c->job->packer, err);
-	return e ? e : mr_pipeline_append(p, &mr_op_batch, &c->batch, err);
+	if (!e)
+		e = mr_pipeline_append(p, &mr_op_batch, &c->batch, err);
+	return e ? mr_err_set(err, e,
+			      "%d stages are too many to store, which takes "
+			      "two more of at most %d: end with --until %d, "
+			      "and prepare that set again",
+			      c->job->split.stored, MR_MAX_STEPS,
+			      MR_MAX_STEPS - 2) :
+		   0;
 }
 
 static int open_loader(struct job *j, struct cut *c,
@@ -220,8 +230,8 @@ static int probe(struct job *j, double *mean, struct mr_err *err)
 		opt.samples = PROBES_MIN;
 	if (opt.samples > PROBES_MAX)
 		opt.samples = PROBES_MAX;
-	if (opt.on_error == MR_ON_ERROR_STOP)
-		opt.on_error = MR_ON_ERROR_SKIP; /* met again in its place */
+	opt.rank = 0;
+	opt.ranks = 1;
 	e = open_loader(j, &c, &opt, &l, err);
 	if (e)
 		return e;
@@ -261,8 +271,8 @@ static int estimate(struct job *j, struct mr_err *err)
 	if (!e && r->shuffle && j->opt->shuffle == MR_SHUFFLE_AUTO) {
 		r->shuffle = false;
 		e = probe(j, &plain, err);
-		r->shuffle = plain > j->mean;
-		if (plain < j->mean)
+		r->shuffle = !e && plain > j->mean;
+		if (!e && plain < j->mean)
 			j->mean = plain;
 	}
 	if (e)
@@ -288,7 +298,25 @@ static void choose_shards(struct job *j)
 	j->report->shards = j->meta.shards;
 }
 
-/* Room at the place where the directory is or will be. */
+/* Bytes of shards that a stopped run has left. */
+static uint64_t bytes_there(const char *dir)
+{
+	DIR *d = opendir(dir);
+	const struct dirent *f;
+	struct stat st;
+	uint64_t n = 0;
+
+	while (d && (f = readdir(d)))
+		if (!strncmp(f->d_name, "shard-", 6) &&
+		    !fstatat(dirfd(d), f->d_name, &st, 0))
+			n += (uint64_t)st.st_size;
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* Room at the place where the directory is or will be; before it is made, so
+ * that another try is not in the way of itself. */
 static int check_space(struct job *j, struct mr_err *err)
 {
 	char path[4096], need[32], have[32], *slash;
@@ -305,7 +333,8 @@ static int check_space(struct job *j, struct mr_err *err)
 			strcpy(path, slash ? "/" : ".");
 	}
 	j->report->available = (uint64_t)fs.f_bavail * fs.f_frsize;
-	if (j->report->estimate <= j->report->available + j->have)
+	if (j->report->estimate <=
+	    j->report->available + bytes_there(j->opt->out))
 		return 0;
 	return mr_err_set(err, MR_EIO,
 			  "%s: the data set will take about %s, and %s are "
@@ -525,15 +554,11 @@ int mr_store(const char *pipeline, const struct mr_store_options *opt,
 		choose_shards(&j);
 		e = mr_meta_identify(&j.meta, err);
 	}
+	if (!e)
+		e = check_space(&j, err);
 	if (!e && !opt->dry_run)
 		e = mr_writer_open(&j.writer, opt->out, &j.meta,
 				   (enum mr_container)opt->to, err);
-	if (!e) {
-		j.have = j.writer.offset;
-		for (uint64_t i = 0; j.meta.shard && i < j.meta.shards; i++)
-			j.have += j.meta.shard[i].bytes;
-		e = check_space(&j, err);
-	}
 	if (!e && opt->planned)
 		opt->planned(opt->data, report);
 	if (!e && !opt->dry_run)

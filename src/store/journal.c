@@ -75,10 +75,11 @@ int mr_journal_recover(struct mr_writer *w, struct mr_err *err)
 	size_t cap = 0;
 	uint64_t at = 0;
 	char key[4097];
+	bool ours = header_is_ours(w);
 	int e = 0;
 
 	w->offset = MR_SHARD_HEADER;
-	while (header_is_ours(w) && w->done < w->count && !e) {
+	while (ours && w->done < w->count && !e) {
 		struct mr_shard_entry x;
 
 		if (!read_full(w->journal, bytes, sizeof(bytes), at))

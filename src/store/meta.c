@@ -12,7 +12,12 @@
 #include "core/tensor.h"
 #include "io/input.h"
 
-enum { VERSION = 1, META_MAX = 64 << 20, SHARDS_MAX = 1000000 };
+enum {
+	VERSION = 1,
+	META_MAX = 64 << 20,
+	SHARDS_MAX = 1000000,
+	STAGES_MAX = 1000000, /* of sets that were made of sets */
+};
 static const char format_name[] = "millrace records";
 
 void mr_meta_fini(struct mr_meta *m)
@@ -119,15 +124,27 @@ static void put_shards(struct mr_json *j, const struct mr_meta *m)
 	mr_json_uint(j, "bad", m->bad);
 }
 
+/* A path that is too long is not one of another file. */
+static int meta_path(const char *dir, bool part, char *to, size_t cap,
+		     struct mr_err *err)
+{
+	int n = snprintf(to, cap, "%s/%s", dir,
+			 part ? MR_META_PART : MR_META_NAME);
+
+	return n > 0 && (size_t)n < cap ?
+		       0 :
+		       mr_err_sys(err, ENAMETOOLONG, dir, "cannot open");
+}
+
 int mr_meta_write(const struct mr_meta *m, const char *dir, bool part,
 		  struct mr_err *err)
 {
 	struct mr_json j = { 0 };
 	char path[4096];
-	int e;
+	int e = meta_path(dir, part, path, sizeof(path), err);
 
-	snprintf(path, sizeof(path), "%s/%s", dir,
-		 part ? MR_META_PART : MR_META_NAME);
+	if (e)
+		return e;
 	mr_json_open(&j, NULL, '{');
 	mr_json_text(&j, "format", format_name);
 	mr_json_int(&j, "version", VERSION);
@@ -180,13 +197,14 @@ static bool get_hex(struct json_object *o, const char *name, uint64_t *v)
 	return end != s && !*end;
 }
 
-/* A copy of a text; true when it is not there and need not be. */
+/* A copy of a text; true when it is not there and need not be. Here and below
+ * err is set when memory was lacking, and not when the entry is wrong. */
 static bool get_text(struct json_object *o, const char *name, bool must,
-		     char **v)
+		     char **v, struct mr_err *err)
 {
 	struct json_object *m = get(o, name, json_type_string);
 
-	*v = m ? mr_strdup(json_object_get_string(m), NULL) : NULL;
+	*v = m ? mr_strdup(json_object_get_string(m), err) : NULL;
 	return *v || !(must || m);
 }
 
@@ -247,38 +265,40 @@ static bool get_codec(struct json_object *o, struct mr_record_plan *r)
 	return r->codec != NULL;
 }
 
-static bool get_classes(struct json_object *o, struct mr_meta *m)
+static bool get_classes(struct json_object *o, struct mr_meta *m,
+			struct mr_err *err)
 {
 	struct json_object *list = get(o, "classes", json_type_array);
 
 	if (!list)
 		return true;
 	m->class_count = json_object_array_length(list);
-	m->classes = mr_alloc(m->class_count, sizeof(*m->classes), NULL);
+	m->classes = mr_alloc(m->class_count, sizeof(*m->classes), err);
 	for (size_t i = 0; m->classes && i < m->class_count; i++) {
 		const char *s = json_object_get_string(
 			json_object_array_get_idx(list, i));
 
-		m->classes[i] = s ? mr_strdup(s, NULL) : NULL;
+		m->classes[i] = s ? mr_strdup(s, err) : NULL;
 		if (!m->classes[i])
 			return false;
 	}
 	return m->classes != NULL;
 }
 
-static bool get_stamps(struct json_object *o, struct mr_meta *m)
+static bool get_stamps(struct json_object *o, struct mr_meta *m,
+		       struct mr_err *err)
 {
 	struct json_object *list = get(o, "source", json_type_array);
 
 	if (!list)
 		return false;
 	m->stamps = json_object_array_length(list);
-	m->stamp = mr_alloc(m->stamps, sizeof(*m->stamp), NULL);
+	m->stamp = mr_alloc(m->stamps, sizeof(*m->stamp), err);
 	for (size_t i = 0; m->stamp && i < m->stamps; i++) {
 		struct json_object *s = json_object_array_get_idx(list, i);
 		struct json_object *c = get(s, "changed", json_type_int);
 
-		if (!c || !get_text(s, "path", true, &m->stamp[i].path) ||
+		if (!c || !get_text(s, "path", true, &m->stamp[i].path, err) ||
 		    !get_uint(s, "size", INT64_MAX, &m->stamp[i].size))
 			return false;
 		m->stamp[i].changed = json_object_get_int64(c);
@@ -286,32 +306,35 @@ static bool get_stamps(struct json_object *o, struct mr_meta *m)
 	return m->stamp != NULL;
 }
 
-static bool get_plan(struct json_object *o, struct mr_meta *m)
+static bool get_plan(struct json_object *o, struct mr_meta *m,
+		     struct mr_err *err)
 {
 	struct json_object *p = get(o, "plan", json_type_object);
 	uint64_t stages;
 
-	if (!p || !get_text(p, "pipeline", true, &m->pipeline) ||
-	    !get_text(p, "deferred", false, &m->deferred) ||
-	    !get_uint(p, "stages", MR_MAX_STEPS, &stages) || stages < 1 ||
+	if (!p || !get_text(p, "pipeline", true, &m->pipeline, err) ||
+	    !get_text(p, "deferred", false, &m->deferred, err) ||
+	    !get_uint(p, "stages", STAGES_MAX, &stages) || stages < 1 ||
 	    !get_fields(p, &m->record.fields) || !get_codec(p, &m->record) ||
 	    !get_uint(p, "samples", (uint64_t)1 << 60, &m->samples) ||
 	    !get_uint(p, "shards", SHARDS_MAX, &m->shards) || m->shards < 1 ||
-	    m->shards > m->samples || !get_classes(p, m) || !get_stamps(p, m))
+	    m->shards > m->samples || !get_classes(p, m, err) ||
+	    !get_stamps(p, m, err))
 		return false;
 	m->stages = (int)stages;
 	mr_record_plan_init(&m->record);
 	return get_hex(o, "set", &m->set);
 }
 
-static bool get_shards(struct json_object *o, struct mr_meta *m)
+static bool get_shards(struct json_object *o, struct mr_meta *m,
+		       struct mr_err *err)
 {
 	struct json_object *list = get(o, "shards", json_type_array);
 
 	if (!list || json_object_array_length(list) != m->shards ||
 	    !get_uint(o, "bad", m->samples, &m->bad))
 		return false;
-	m->shard = mr_alloc(m->shards, sizeof(*m->shard), NULL);
+	m->shard = mr_alloc(m->shards, sizeof(*m->shard), err);
 	for (uint64_t i = 0; m->shard && i < m->shards; i++) {
 		struct json_object *s = json_object_array_get_idx(list, i);
 
@@ -333,7 +356,7 @@ static bool whole(const char *text, size_t size)
 		p++;
 	if (!at || (size_t)(at - text) > size)
 		return false;
-	p = strchr(at + sizeof(name), '"');
+	p = strchr(at + sizeof(name) - 1, '"');
 	/* The comma and blanks before the name belong to it. */
 	while (at > text && (at[-1] == ' ' || at[-1] == '\n' || at[-1] == ','))
 		at--;
@@ -360,6 +383,23 @@ static int read_text(const char *path, char **text, size_t *size,
 	return e;
 }
 
+static int get_all(struct json_object *o, struct mr_meta *m, bool part,
+		   const char *path, struct mr_err *err)
+{
+	struct mr_err lacking = { 0 };
+
+	if (get_plan(o, m, &lacking) && (part || get_shards(o, m, &lacking)))
+		return 0;
+	if (lacking.code) {
+		*err = lacking;
+		return lacking.code;
+	}
+	return mr_err_set(err, MR_EDATA,
+			  "%s: an entry is missing, wrong, or of a codec that "
+			  "this build lacks",
+			  path);
+}
+
 int mr_meta_read(struct mr_meta *m, const char *dir, bool part,
 		 struct mr_err *err)
 {
@@ -370,9 +410,9 @@ int mr_meta_read(struct mr_meta *m, const char *dir, bool part,
 	int e;
 
 	*m = (struct mr_meta){ 0 };
-	snprintf(path, sizeof(path), "%s/%s", dir,
-		 part ? MR_META_PART : MR_META_NAME);
-	e = read_text(path, &text, &size, err);
+	e = meta_path(dir, part, path, sizeof(path), err);
+	if (!e)
+		e = read_text(path, &text, &size, err);
 	if (e) {
 		if (!part)
 			mr_err_prefix(err, "no prepared data set: ");
@@ -394,11 +434,8 @@ int mr_meta_read(struct mr_meta *m, const char *dir, bool part,
 		e = mr_err_set(err, MR_EDATA,
 			       "%s: damaged: its checksum does not match",
 			       path);
-	else if (!get_plan(o, m) || (!part && !get_shards(o, m)))
-		e = mr_err_set(err, MR_EDATA,
-			       "%s: an entry is missing, wrong, or of a codec "
-			       "that this build lacks",
-			       path);
+	else
+		e = get_all(o, m, part, path, err);
 out:
 	json_object_put(o);
 	free(text);
@@ -466,6 +503,10 @@ void mr_meta_compare(const struct mr_meta *had, const struct mr_meta *want,
 	const char *b = want->deferred ? want->deferred : "";
 
 	*why = 0;
+	/* What is no UTF-8 did not come back as it was: the rest only says
+	 * where the difference is. */
+	if (had->set == want->set)
+		return;
 	if (strcmp(had->pipeline, want->pipeline))
 		snprintf(why, cap, "its pipeline is\n  %s\nnot\n  %s",
 			 had->pipeline, want->pipeline);
@@ -488,6 +529,6 @@ void mr_meta_compare(const struct mr_meta *had, const struct mr_meta *want,
 		snprintf(why, cap, "it has %llu shards, not %llu",
 			 (unsigned long long)had->shards,
 			 (unsigned long long)want->shards);
-	else if (had->set != want->set)
+	else
 		snprintf(why, cap, "its classes or fields differ");
 }

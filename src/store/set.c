@@ -173,12 +173,12 @@ void mr_set_close(struct mr_set *s)
 
 void mr_set_map(struct mr_set *s)
 {
-	struct mr_err err;
+	struct mr_err ignored;
 
+	/* Each for itself: there may be more than the system allows. */
 	for (uint64_t k = 0; k < s->meta.shards; k++)
-		if (mr_input_map(s->shard[k].input, &err))
-			return;
-	s->mapped = true;
+		if (mr_input_fd(s->shard[k].input) >= 0)
+			mr_input_map(s->shard[k].input, &ignored);
 }
 
 /* ---- samples ---- */
@@ -213,8 +213,10 @@ size_t mr_set_key(const struct mr_set *s, uint64_t index, char *buf, size_t cap)
 	size_t n = left < sizeof(key) - 1 ? (size_t)left : sizeof(key) - 1;
 	struct mr_err err;
 
+	/* Messages need a name, all the more when nothing can be read. */
 	if (mr_input_read(sh->input, key, n, sh->keys_at + e.key, &err))
-		n = 0;
+		return (size_t)snprintf(buf, cap, "[sample %llu]",
+					(unsigned long long)index);
 	key[n] = 0;
 	return (size_t)snprintf(buf, cap, "%s", key);
 }

@@ -25,7 +25,6 @@ struct mr_set {
 	struct mr_meta meta;
 	struct mr_set_shard *shard;
 	uint8_t *entries; /* of all samples, as in the files */
-	bool mapped;
 };
 
 /* Open the set in dir, which may be a URL. Indices are checked; records are
@@ -35,7 +34,7 @@ int mr_set_open(struct mr_set *s, const char *dir, int threads,
 void mr_set_close(struct mr_set *s);
 
 /* Map the shards, so that extents have their bytes in memory (SIGBUS is taken:
- * guard.h). Nothing happens where that cannot be. */
+ * guard.h). One that cannot be mapped is read. */
 void mr_set_map(struct mr_set *s);
 
 /* Where a sample lies: its shard, and its extent in x. */
@@ -45,7 +44,7 @@ const struct mr_set_shard *mr_set_locate(const struct mr_set *s, uint64_t index,
 const struct mr_set_shard *mr_set_find(const struct mr_set *s, uint64_t index,
 				       struct mr_shard_entry *e);
 
-/* Its key, read from the file, as snprintf(). */
+/* Its key, read from the file, or its number when that fails, as snprintf(). */
 size_t mr_set_key(const struct mr_set *s, uint64_t index, char *buf,
 		  size_t cap);
 

@@ -48,8 +48,8 @@ static size_t bound(const struct mr_opctx *cx, const struct mr_fields *fs,
 
 /* WebDataset takes everything up to the first dot of the last part for the
  * key, so that no other dot may be there. */
-static size_t make_key(const struct mr_packer *p, uint64_t index, char *key,
-		       char *ext)
+static void plain_key(const struct mr_packer *p, uint64_t index, char *key,
+		      char *ext)
 {
 	size_t n = p->key(p->source, index, key, KEY_MAX);
 	char *base, *dot;
@@ -70,7 +70,29 @@ static size_t make_key(const struct mr_packer *p, uint64_t index, char *key,
 		*c = *c >= 'A' && *c <= 'Z' ? (char)(*c + 32) : *c;
 	for (char *c = base; *c; c++)
 		*c = *c == '.' ? '_' : *c;
-	return strlen(key);
+	if (!*key)
+		snprintf(key, KEY_MAX, "%llu", (unsigned long long)index);
+}
+
+/* And members of one key that follow one another for one sample: x.jpg and
+ * x.png, or a file that is listed twice, must have different ones. */
+static void make_key(const struct mr_packer *p, uint64_t index, char *key,
+		     char *ext)
+{
+	char before[KEY_MAX], ignored[MR_NAME_MAX], number[24];
+	size_t n;
+
+	plain_key(p, index, key, ext);
+	if (!index)
+		return;
+	plain_key(p, index - 1, before, ignored);
+	if (strcmp(before, key))
+		return;
+	n = (size_t)snprintf(number, sizeof(number), "-%llu",
+			     (unsigned long long)index);
+	if (strlen(key) + n >= KEY_MAX)
+		key[KEY_MAX - n - 1] = 0;
+	strcat(key, number);
 }
 
 static bool is_bytes(const struct mr_spec *s)
@@ -89,7 +111,9 @@ static void extension(const struct mr_field_spec *f, bool first,
 {
 	if (is_number(&f->spec))
 		snprintf(to, cap, "%s",
-			 strcmp(f->name, "label") ? f->name : "cls");
+			 strcmp(f->name, "label") || !strcmp(had, "cls") ?
+				 f->name :
+				 "cls");
 	else if (!is_bytes(&f->spec))
 		snprintf(to, cap, "%s.npy", f->name);
 	else

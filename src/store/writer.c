@@ -17,6 +17,7 @@
 
 enum {
 	KEY_MAX = 4096,
+	DIR_MAX = 4000, /* bytes, so that the files' paths fit too */
 	/* Writing to the disk begins while more is made. */
 	SYNC_STEP = 8 << 20,
 	TAR_END = 1024,
@@ -293,41 +294,60 @@ int mr_writer_put(struct mr_writer *w, const void *record, size_t length,
 
 /* ---- the whole ---- */
 
-/* What a killed writer may leave behind. */
+/* What a killed writer may leave behind; never a file of somebody else's. */
 static bool is_scrap(const char *name)
 {
 	size_t n = strlen(name);
 
 	return !strncmp(name, MR_META_NAME ".", sizeof(MR_META_NAME)) ||
-	       (n > 5 && !strcmp(name + n - 5, ".part"));
+	       (!strncmp(name, "shard-", 6) && n > 11 &&
+		!strcmp(name + n - 5, ".part"));
 }
 
-/* The set is complete: nothing else stays. */
-static void sweep(const struct mr_writer *w)
+/* All shards are there: nothing else stays. What cannot be removed but the
+ * plan does no harm. */
+static int sweep(const struct mr_writer *w, struct mr_err *err)
 {
-	DIR *dir = opendir(w->dir);
+	char path[4200];
 	struct dirent *d;
+	DIR *dir;
 
+	snprintf(path, sizeof(path), "%s/%s", w->dir, MR_META_PART);
+	if (unlink(path) && errno != ENOENT)
+		return mr_err_sys(err, errno, path, "cannot remove");
+	dir = opendir(w->dir);
 	while (dir && (d = readdir(dir)))
 		if (is_scrap(d->d_name))
 			unlinkat(dirfd(dir), d->d_name, 0);
 	if (dir)
 		closedir(dir);
+	return 0;
 }
 
-/* Makes the directory, or sees that nothing else is in it. */
+/* The directory, made where it is not there, and ours alone. A file system
+ * without locks has to do without. */
 static int take_dir(struct mr_writer *w, struct mr_err *err)
+{
+	if (mkdir(w->dir, 0777) && errno != EEXIST)
+		return cannot_write(w->dir, errno, err);
+	w->lock = open(w->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (w->lock < 0)
+		return mr_err_sys(err, errno, w->dir, "cannot open");
+	if (flock(w->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+		return mr_err_set(err, MR_ESTATE,
+				  "%s: another process is writing to it",
+				  w->dir);
+	return 0;
+}
+
+/* Nothing else is in it. */
+static int check_dir(struct mr_writer *w, struct mr_err *err)
 {
 	char path[4200];
 	struct dirent *d;
 	bool part = false, other = false;
-	DIR *dir;
+	DIR *dir = opendir(w->dir);
 
-	if (!mkdir(w->dir, 0777))
-		return 0;
-	if (errno != EEXIST)
-		return cannot_write(w->dir, errno, err);
-	dir = opendir(w->dir);
 	if (!dir)
 		return mr_err_sys(err, errno, w->dir, "cannot list");
 	while ((d = readdir(dir))) {
@@ -358,31 +378,18 @@ static int take_plan(struct mr_writer *w, struct mr_err *err)
 	int e;
 
 	snprintf(path, sizeof(path), "%s/%s", w->dir, MR_META_PART);
-	if (access(path, F_OK)) {
-		e = mr_meta_write(w->meta, w->dir, true, err);
-	} else {
-		e = mr_meta_read(&had, w->dir, true, err);
-		if (!e) {
-			mr_meta_compare(&had, w->meta, why, sizeof(why));
-			mr_meta_fini(&had);
-			if (*why)
-				e = mr_err_set(err, MR_EINVAL,
-					       "%s: holds a part of another "
-					       "data set: %s; remove it, or "
-					       "choose another --out",
-					       w->dir, why);
-		}
-	}
+	if (access(path, F_OK))
+		return mr_meta_write(w->meta, w->dir, true, err);
+	e = mr_meta_read(&had, w->dir, true, err);
 	if (e)
 		return e;
-	w->lock = open(path, O_RDONLY | O_CLOEXEC);
-	if (w->lock < 0)
-		return mr_err_sys(err, errno, path, "cannot open");
-	if (flock(w->lock, LOCK_EX | LOCK_NB))
-		return mr_err_set(err, MR_ESTATE,
-				  "%s: another process is writing to it",
-				  w->dir);
-	return 0;
+	mr_meta_compare(&had, w->meta, why, sizeof(why));
+	mr_meta_fini(&had);
+	return *why ? mr_err_set(err, MR_EINVAL,
+				 "%s: holds a part of another data set: %s; "
+				 "remove it, or choose another --out",
+				 w->dir, why) :
+		      0;
 }
 
 /* Shards that are finished are passed over. */
@@ -418,7 +425,15 @@ int mr_writer_open(struct mr_writer *w, const char *dir, struct mr_meta *m,
 	m->shard = mr_alloc(m->shards, sizeof(*m->shard), err);
 	if (!w->dir || !m->shard)
 		return MR_ENOMEM;
+	if (strlen(dir) > DIR_MAX)
+		return mr_err_set(
+			err, MR_EINVAL,
+			"--out %.60s...: a path of %zu bytes; at most "
+			"%d leave room for the files' names",
+			dir, strlen(dir), DIR_MAX);
 	e = take_dir(w, err);
+	if (!e)
+		e = check_dir(w, err);
 	if (!e)
 		e = take_plan(w, err);
 	if (!e)
@@ -437,9 +452,10 @@ int mr_writer_finish(struct mr_writer *w, struct mr_err *err)
 		e = mr_meta_write(w->meta, w->dir, false, err);
 	if (e)
 		return e;
-	sweep(w);
+	/* Before the plan goes: should that come back after a power failure,
+	 * there is nothing to do but to remove it again. */
 	e = sync_dir(w->dir);
-	return e ? cannot_write(w->dir, e, err) : 0;
+	return e ? cannot_write(w->dir, e, err) : sweep(w, err);
 }
 
 void mr_writer_close(struct mr_writer *w)

@@ -24,7 +24,7 @@ struct mr_writer {
 	char *dir;
 	struct mr_meta *meta; /* borrowed; its shards are filled in */
 	enum mr_container kind;
-	int lock; /* meta.json.part, held against a second writer */
+	int lock; /* the directory, held against a second writer */
 
 	/* the shard in work */
 	int fd, journal;

@@ -550,3 +550,60 @@ def test_certificates_are_checked(mill, files, one, tmp_path):
                     name: str(cert)}
             got = run(mill, f"npy {url} | batch 7", **proxy, **only)
             assert got["digest"] == one
+
+
+# ---- prepared sets and the containers of others ----
+
+@pytest.fixture(scope="session")
+def containers(mill, parts):
+    """The same samples as records, tar and tfrecord, below the root."""
+    source = f"npy {parts}/p-{{000..002}}.npy labels={parts}/labels.npy"
+    mill("prepare", source, "--out", parts / "plain", "--shards", 3)
+    mill("prepare", f"{source} | cast i16", "--out", parts / "packed",
+         "--codec", "zstd", "--shards", 2, "--literal")
+    for to in ("tar", "tfrecord"):
+        mill("convert", source, "--to", to, "--out", parts / to, "--shards", 2)
+    return parts
+
+
+SETS = ["records {0}/plain", "records {0}/packed",
+        "tar {0}/tar/shard-{{000000..000001}}.tar index=no",
+        "tfrecord {0}/tfrecord/shard-{{00000..00001}}-of-00002.tfrecord "
+        "index=no"]
+
+
+@pytest.mark.parametrize("order", ["sequential", "block", "shuffle"])
+@pytest.mark.parametrize("text", SETS, ids=lambda t: t.split("/")[1])
+def test_containers_on_a_server_give_what_the_files_give(mill, containers,
+                                                         nginx, text, order):
+    args = ["--order", order, "--block", 5, "--epochs", 2]
+    want = mill.digest(text.format(containers) + " | batch 7", *args)
+    for fetch in ("auto", "ahead", "direct"):
+        got = run(mill, text.format(nginx) + " | batch 7", "--fetch", fetch,
+                  *args)
+        assert got["digest"] == want
+
+
+def test_a_set_on_a_server_is_verified(mill, containers, nginx):
+    mill("verify", f"{nginx}/packed", env=ENV)
+    mill.fails("verify", f"{nginx}/nothing", code=1, says=[
+        f"{nginx}/nothing/meta.json", "404"], env=ENV)
+
+
+@pytest.mark.parametrize("order", ["sequential", "block", "shuffle"])
+def test_a_shard_that_changes_on_the_server_is_noticed(mill, nginx, parts,
+                                                       order):
+    out = parts / f"changing-{order}"
+    mill("prepare", "synthetic 500 u8 count=4000", "--out", out, "--shards", 2)
+    p = mill.start("run", f"records {nginx}/{out.name} | batch 4", "--epochs",
+                   100000, "--order", order, env=ENV)
+    shard = out / "shard-00001.mrs"
+    data = bytearray(shard.read_bytes())
+    data[5000] ^= 1
+    (out / "new").write_bytes(data)
+    os.utime(out / "new", (1e9, 1e9))  # nginx's ETag has whole seconds
+    os.replace(out / "new", shard)
+    r = mill.finish(p)
+    assert r.returncode == 1
+    assert f"{nginx}/{out.name}/shard-00001.mrs: has changed on the server" \
+        in r.stderr

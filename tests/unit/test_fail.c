@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each allocation, open, read and thread fails in turn. A run then either
- * succeeds, or ends with an error that has a text; it never crashes, hangs,
- * leaks, or delivers something else without saying so.
+ * Each allocation, open, read, write and thread fails in turn. A run then
+ * either succeeds, or ends with an error that has a text; it never crashes,
+ * hangs, leaks, or delivers something else without saying so. What could not
+ * be stored can be gone on with, and is never taken for a whole set.
  *
  * The linker sends the library's calls to the functions __wrap_NAME here.
  */
 #include "scratch.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -24,12 +26,13 @@
 
 /* ---- what fails, and when ---- */
 
-enum what { NOTHING, ALLOC, OPEN, READ, THREAD };
+enum what { NOTHING, ALLOC, OPEN, READ, THREAD, WRITE };
 static const char *const what_name[] = { "nothing", "allocation", "open",
-					 "read", "thread" };
+					 "read",    "thread",	  "write" };
 
-/* ONCE: the k-th alone; ON: that and all after it. Of reads also: EINTR,
- * and SHORT, a part of what was asked for, which are no failures at all. */
+/* ONCE: the k-th alone; ON: that and all after it. Of reads and writes also:
+ * EINTR, and SHORT, a part of what was asked for, which are no failures at
+ * all. */
 enum how { ONCE, ON, INTERRUPT, SHORT };
 static const char *const how_name[] = { "once", "from then on", "EINTR",
 					"short" };
@@ -86,15 +89,16 @@ WRAP(void *, aligned_alloc, (size_t align, size_t n))
 	return hit(ALLOC) ? NULL : __real_aligned_alloc(align, n);
 }
 
-/* Nothing here makes files: the mode is not passed on. */
+/* All files are made with the same mode. */
 WRAP(int, open, (const char *path, int flags, ...))
 {
-	return hit(OPEN) ? fails_with(EACCES) : __real_open(path, flags);
+	return hit(OPEN) ? fails_with(EACCES) : __real_open(path, flags, 0666);
 }
 
 WRAP(int, open64, (const char *path, int flags, ...))
 {
-	return hit(OPEN) ? fails_with(EACCES) : __real_open64(path, flags);
+	return hit(OPEN) ? fails_with(EACCES) :
+			   __real_open64(path, flags, 0666);
 }
 
 WRAP(int, openat64, (int dir, const char *path, int flags, ...))
@@ -124,6 +128,48 @@ WRAP(ssize_t, pread, (int fd, void *to, size_t n, off_t at))
 WRAP(ssize_t, pread64, (int fd, void *to, size_t n, off_t at))
 {
 	return fail_read(&n) ? fails_with(EIO) : __real_pread64(fd, to, n, at);
+}
+
+static bool fail_change(void)
+{
+	return how <= ON && hit(WRITE);
+}
+
+WRAP(ssize_t, write, (int fd, const void *from, size_t n))
+{
+	if (hit(WRITE)) {
+		if (how != SHORT)
+			return fails_with(ENOSPC);
+		n = n > 1 ? n / 2 : n;
+	}
+	return __real_write(fd, from, n);
+}
+
+/* Nothing waits for the disk here: that would take minutes. */
+WRAP(int, fsync, (int fd))
+{
+	(void)fd;
+	return fail_change() ? fails_with(EIO) : 0;
+}
+
+WRAP(int, rename, (const char *from, const char *to))
+{
+	return fail_change() ? fails_with(EIO) : __real_rename(from, to);
+}
+
+WRAP(int, ftruncate64, (int fd, off_t n))
+{
+	return fail_change() ? fails_with(EIO) : __real_ftruncate64(fd, n);
+}
+
+WRAP(int, mkdir, (const char *path, mode_t mode))
+{
+	return fail_change() ? fails_with(EACCES) : __real_mkdir(path, mode);
+}
+
+WRAP(int, unlink, (const char *path))
+{
+	return fail_change() ? fails_with(EACCES) : __real_unlink(path);
 }
 
 WRAP(int, pthread_create,
@@ -353,6 +399,42 @@ static void put_beton(const uint8_t *rows)
 	put("x.beton", file, sizeof(file));
 }
 
+/* A set of a pipeline over all that, with `top` for each %s in it. */
+static const char *pipeline_of(const char *text)
+{
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	return textf(text, top, top);
+#pragma GCC diagnostic pop
+}
+
+static int store(const char *text, const char *out, const char *codec,
+		 struct mr_err *err)
+{
+	struct mr_store_options opt;
+	struct mr_store_report report;
+	int e;
+
+	mr_store_options_init(&opt);
+	opt.out = textf("%s/%s", top, out);
+	opt.codec = codec;
+	opt.shards = 3;
+	opt.literal = true;
+	opt.loader.threads = 1;
+	opt.loader.memory = 8 << 20;
+	e = mr_store(pipeline_of(text), &opt, &report, err);
+	assert_true(e < 0 || report.complete);
+	return e;
+}
+
+static void must_store(const char *text, const char *out, const char *codec)
+{
+	struct mr_err err;
+
+	if (store(text, out, codec, &err))
+		fail_msg("%s", err.text);
+}
+
 static int make_data(void **state)
 {
 	static uint8_t bytes[1000], rows[N * WIDTH];
@@ -382,6 +464,9 @@ static int make_data(void **state)
 	put_tfrecord(rows);
 	put_mds(rows);
 	put_beton(rows);
+	must_store("npy %s/x.npy labels=%s/y.npy", "dense", "none");
+	must_store("files %s/files", "ragged", "none");
+	must_store("files %s/files | cast i16", "packed", "zstd");
 	return 0;
 }
 
@@ -393,6 +478,7 @@ struct job {
 	bool padded, missing;
 	bool images; /* what they give is known from a run without failure */
 	int on_error, threads, fetch;
+	int order;
 	bool uring;
 };
 
@@ -553,6 +639,8 @@ static struct mr_options options(const struct job *j)
 	opt.fetch = j->fetch;
 	opt.memory = 8 << 20;
 	opt.epochs = EPOCHS;
+	opt.order = j->order;
+	opt.block = 3;
 	return opt;
 }
 
@@ -627,10 +715,7 @@ static void check_job(const struct job *j)
 	int e;
 
 	now.job = j;
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-	snprintf(text, sizeof(text), j->text, top, top);
-#pragma GCC diagnostic pop
+	snprintf(text, sizeof(text), "%s", pipeline_of(j->text));
 	if (!j->uring)
 		setenv("MILLRACE_NO_URING", "1", 1);
 	e = run(j, text, &id);
@@ -739,6 +824,242 @@ static void test_betons_survive_every_failure(void **state)
 				 .labels = true });
 }
 
+static void test_prepared_sets_survive_every_failure(void **state)
+{
+	(void)state;
+	check_kind((struct job){ .text = "records %s/dense | cast i16 "
+					 "field=data | batch 4",
+				 .labels = true });
+	check_kind((struct job){ .text = "records %s/ragged map=no | cast i16 "
+					 "field=data | batch 5 pad=-1",
+				 .padded = true });
+	check_kind((struct job){ .text = "records %s/packed | batch 4" });
+}
+
+/* Neighbours are read at once: in block order, and in the set's own. */
+static void test_runs_survive_every_failure(void **state)
+{
+	struct job j = { .text = "records %s/packed map=no | batch 4",
+			 .on_error = MR_ON_ERROR_SKIP,
+			 .threads = 2,
+			 .fetch = MR_FETCH_AHEAD,
+			 .order = MR_ORDER_BLOCK,
+			 .uring = true };
+
+	(void)state;
+	check_job(&j);
+	j.order = MR_ORDER_SEQUENTIAL;
+	j.on_error = MR_ON_ERROR_STOP;
+	check_job(&j);
+	j.text = "records %s/dense map=no | cast i16 field=data | batch 4";
+	j.labels = true;
+	j.uring = false;
+	j.threads = 1;
+	j.order = MR_ORDER_BLOCK;
+	check_job(&j);
+}
+
+/* ---- storing ---- */
+
+static bool exists(const char *path)
+{
+	return access(path, F_OK) == 0;
+}
+
+static off_t bytes_of(const char *name)
+{
+	struct stat st;
+
+	return stat(textf("%s/%s", top, name), &st) ? 0 : st.st_size;
+}
+
+static void remove_dir(const char *name)
+{
+	DIR *d = opendir(textf("%s/%s", top, name));
+	const struct dirent *f;
+
+	if (!d)
+		return;
+	while ((f = readdir(d)))
+		if (f->d_name[0] != '.')
+			assert_int_equal(unlinkat(dirfd(d), f->d_name, 0), 0);
+	closedir(d);
+	assert_int_equal(rmdir(textf("%s/%s", top, name)), 0);
+}
+
+/* The same files with the same bytes? */
+static bool same_dirs(const char *a, const char *b)
+{
+	DIR *d = opendir(textf("%s/%s", top, a));
+	const struct dirent *f;
+	int n = 0;
+
+	if (!d)
+		return false;
+	for (; (f = readdir(d)); n++) {
+		char *x = NULL, *y = NULL;
+		size_t i = 0, k = 0;
+		bool same;
+
+		if (f->d_name[0] == '.')
+			continue;
+		same = !mr_file_read(textf("%s/%s/%s", top, a, f->d_name),
+				     1 << 20, &x, &i, NULL) &&
+		       !mr_file_read(textf("%s/%s/%s", top, b, f->d_name),
+				     1 << 20, &y, &k, NULL) &&
+		       i == k && !memcmp(x, y, i);
+		free(x);
+		free(y);
+		if (!same)
+			break;
+	}
+	closedir(d);
+	d = opendir(textf("%s/%s", top, b));
+	while (d && readdir(d))
+		n--;
+	closedir(d);
+	return !f && !n;
+}
+
+/* One that failed may be begun again, and then is as if nothing had been. */
+static void store_with_failures(const struct job *j, const char *codec,
+				enum what w, enum how h)
+{
+	bool again = true;
+
+	for (long k = 1; again; k++) {
+		struct mr_err err = { 0 };
+		int e;
+
+		remove_dir("out");
+		arm(w, h, k);
+		e = store(j->text, "out", codec, &err);
+		again = was_hit();
+		if (e)
+			check_error(e, &err);
+		if (!again || h == INTERRUPT || h == SHORT)
+			CHECK(!e, "failed, but nothing did: %s", err.text);
+		CHECK(!e || !exists(textf("%s/out/meta.json", top)) ||
+			      exists(textf("%s/out/meta.json.part", top)),
+		      "looks complete after: %s", err.text);
+		disarm();
+		if (!bytes_of("out")) {
+			CHECK(e, "nothing was stored");
+			continue;
+		}
+		if (e)
+			must_store(j->text, "out", codec);
+		CHECK(same_dirs("out", "calm"), "another set after: %s",
+		      e ? err.text : "success");
+		CHECK(k < 5000, "does not come to an end");
+	}
+}
+
+/* Allocations are many: they fail in one of the two ways. */
+static void check_store(const char *text, const char *codec, enum how alloc)
+{
+	struct job j = { .text = text };
+
+	now.job = &j;
+	remove_dir("calm");
+	must_store(text, "calm", codec);
+	store_with_failures(&j, codec, ALLOC, alloc);
+	for (int w = OPEN; w <= WRITE; w++)
+		for (int h = ONCE; h <= (w == READ || w == WRITE ? SHORT : ON);
+		     h++)
+			store_with_failures(&j, codec, (enum what)w,
+					    (enum how)h);
+}
+
+static void test_storing_survives_every_failure(void **state)
+{
+	(void)state;
+	check_store("npy %s/x.npy labels=%s/y.npy", "none", ON);
+	check_store("files %s/files | cast i16", "zstd", ONCE);
+}
+
+/* A set whose second shard is in work; the k-th write fails so. */
+static bool leave_half(const struct job *j, long k)
+{
+	struct mr_err err;
+	int e;
+
+	remove_dir("out");
+	arm(WRITE, ONCE, k);
+	e = store(j->text, "out", "zstd", &err);
+	disarm();
+	return e < 0 && exists(textf("%s/out/shard-00000.mrs", top)) &&
+	       !exists(textf("%s/out/shard-00001.mrs", top)) &&
+	       bytes_of("out/shard-00001.mrs.idx.part") > 0;
+}
+
+/* With each call failing on the way; most allocations are as in the test
+ * above, and every fifth will do. */
+static void test_going_on_survives_every_failure(void **state)
+{
+	struct job j = { .text = "files %s/files | cast i16" };
+	long half = 1;
+
+	(void)state;
+	now.job = &j;
+	remove_dir("calm");
+	must_store(j.text, "calm", "zstd");
+	while (!leave_half(&j, half))
+		half++;
+	for (int w = ALLOC; w <= WRITE; w++) {
+		bool again = true;
+
+		for (long k = 1; again; k += w == ALLOC ? 5 : 1) {
+			struct mr_err err = { 0 };
+			int e;
+
+			assert_true(leave_half(&j, half));
+			arm((enum what)w, ON, k);
+			e = store(j.text, "out", "zstd", &err);
+			again = was_hit();
+			disarm();
+			if (e)
+				check_error(e, &err);
+			if (e)
+				must_store(j.text, "out", "zstd");
+			CHECK(same_dirs("out", "calm"), "another set after: %s",
+			      e ? err.text : "success");
+		}
+	}
+}
+
+static void test_verifying_survives_every_failure(void **state)
+{
+	struct job j = { .text = "verify" };
+
+	(void)state;
+	now.job = &j;
+	for (int w = ALLOC; w <= THREAD; w++)
+		for (int h = ONCE; h <= (w == READ ? SHORT : ON); h++) {
+			bool again = true;
+
+			for (long k = 1; again; k++) {
+				struct mr_verify_report r = { 0 };
+				struct mr_err err = { 0 };
+				int e;
+
+				arm((enum what)w, (enum how)h, k);
+				e = mr_verify(textf("%s/packed", top), 2, &r,
+					      &err);
+				again = was_hit();
+				disarm();
+				if (e)
+					check_error(e, &err);
+				CHECK(r.complete == !e, "complete, and %d", e);
+				CHECK(!e || (again && h <= ON), "%s", err.text);
+				CHECK(e != MR_EDATA && !r.damaged,
+				      "taken for damage: %s", err.text);
+				CHECK(e || r.samples == N, "%d samples",
+				      (int)r.samples);
+			}
+		}
+}
+
 static void check_images(const char *text)
 {
 	struct job j = { .text = text, .images = true, .threads = 2 };
@@ -818,6 +1139,11 @@ int main(void)
 		cmocka_unit_test(test_records_survive_every_failure),
 		cmocka_unit_test(test_shards_survive_every_failure),
 		cmocka_unit_test(test_betons_survive_every_failure),
+		cmocka_unit_test(test_prepared_sets_survive_every_failure),
+		cmocka_unit_test(test_runs_survive_every_failure),
+		cmocka_unit_test(test_storing_survives_every_failure),
+		cmocka_unit_test(test_going_on_survives_every_failure),
+		cmocka_unit_test(test_verifying_survives_every_failure),
 		cmocka_unit_test(test_joined_images_survive_every_failure),
 		cmocka_unit_test(
 			test_images_step_by_step_survive_every_failure),
