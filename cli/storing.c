@@ -29,7 +29,8 @@ static void print_json(const struct mr_store_options *opt,
 		       const struct mr_store_report *r)
 {
 	struct mr_json j = { 0 };
-	char *stats = mr_stats_json(&r->stats), *text;
+	/* A dry run has none. */
+	char *stats = r->stats.steps ? mr_stats_json(&r->stats) : NULL, *text;
 
 	mr_json_open(&j, NULL, '{');
 	mr_json_text(&j, "out", opt->out);
@@ -47,7 +48,7 @@ static void print_json(const struct mr_store_options *opt,
 	mr_json_real(&j, "seconds", r->seconds, 6);
 	mr_json_real(&j, "write_seconds", r->write_seconds, 6);
 	mr_json_real(&j, "sync_seconds", r->sync_seconds, 6);
-	if (stats && r->stats.steps)
+	if (stats)
 		mr_json_raw(&j, "loader", stats);
 	mr_json_close(&j, '}');
 	free(stats);

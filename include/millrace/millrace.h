@@ -364,8 +364,9 @@ struct mr_verify_report {
 	uint64_t damaged; /* samples, or indices of shards, that are not as
 			   * they were written */
 	bool complete;	  /* false: stopped by progress() */
-	/* Called for each; may be NULL. */
+	/* Called for each, by any thread, one at a time; may be NULL. */
 	void (*found)(void *data, const char *text);
+	/* As of mr_store(): by the calling thread, meanwhile. */
 	bool (*progress)(void *data, uint64_t done, uint64_t samples);
 	void *data;
 };

@@ -448,10 +448,14 @@ static int copy_all(struct job *j, struct mr_loader *l, bool *done,
 	return e < 0 ? e : 0;
 }
 
-/* The names outlive the loader. */
-static void keep_stats(struct mr_store_report *r, struct mr_loader *l)
+/* The texts outlive the loader. */
+static void keep_stats(struct job *j, struct mr_loader *l)
 {
+	struct mr_store_report *r = j->report;
+	const char *storage = j->opt->loader.storage;
+
 	mr_loader_stats(l, &r->stats);
+	r->stats.storage.profile = storage ? storage : "";
 	/* Which is to store what is made here. */
 	r->stats.verdict.advice[0] = 0;
 	for (size_t i = 0; i < r->stats.steps; i++) {
@@ -491,7 +495,7 @@ static int run(struct job *j, struct mr_err *err)
 	if (!e && done)
 		e = mr_writer_finish(&j->writer, err);
 	j->report->complete = !e && done;
-	keep_stats(j->report, l);
+	keep_stats(j, l);
 	mr_loader_close(l);
 	return e;
 }

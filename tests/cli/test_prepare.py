@@ -174,6 +174,23 @@ def test_nonsense_is_refused_with_a_remedy(mill, whole, tmp_path, args, says):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_dry_run_says_what_would_be_and_stores_nothing(mill, whole,
+                                                         tmp_path):
+    out = tmp_path / "out"
+    r = mill.json("prepare", whole, "--out", out, "--dry-run")
+    assert not r["complete"] and r["samples"] == 40
+    assert r["estimate_bytes"] > 10_000 and "image" in r["stored"]
+    assert "40 samples" in mill("prepare", whole, "--out", out,
+                                "--dry-run").stdout
+    assert not out.exists()
+
+
+def test_the_report_names_the_storage_that_was_imitated(mill, tmp_path):
+    r = mill.json("prepare", "synthetic 4 count=9", "--out", tmp_path / "out",
+                  "--storage", "ssd")
+    assert r["loader"]["storage"] == "ssd"
+
+
 def test_out_must_be_given(mill, whole):
     mill.fails("prepare", whole, code=2, says="--out DIR")
 
