@@ -5,35 +5,35 @@
 #include <math.h>
 #include <string.h>
 
-void mr_hann(float *w, size_t n, double scale)
+void mr_hann(double *w, size_t n, double scale)
 {
 	for (size_t i = 0; i < n; i++)
-		w[i] = (float)(scale * (0.5 - 0.5 * cos(2 * M_PI * (double)i /
-							(double)n)));
+		w[i] = scale *
+		       (0.5 - 0.5 * cos(2 * M_PI * (double)i / (double)n));
 }
 
-void mr_window_i16(const int16_t *src, const float *w, size_t n, size_t all,
-		   float *dst)
+void mr_window_i16(const int16_t *src, const double *w, size_t n, size_t all,
+		   double *dst)
 {
 	for (size_t i = 0; i < n; i++)
-		dst[i] = (float)src[i] * w[i];
+		dst[i] = (double)src[i] * w[i];
 	memset(dst + n, 0, (all - n) * sizeof(*dst));
 }
 
-void mr_window_f32(const float *src, const float *w, size_t n, size_t all,
-		   float *dst)
+void mr_window_f32(const float *src, const double *w, size_t n, size_t all,
+		   double *dst)
 {
 	for (size_t i = 0; i < n; i++)
-		dst[i] = src[i] * w[i];
+		dst[i] = (double)src[i] * w[i];
 	memset(dst + n, 0, (all - n) * sizeof(*dst));
 }
 
-void mr_magnitude(const float *z, size_t n, float *dst)
+void mr_magnitude(const double *z, size_t n, float *dst)
 {
 	for (size_t i = 0; i < n; i++) {
-		float re = z[2 * i], im = z[2 * i + 1];
+		double re = z[2 * i], im = z[2 * i + 1];
 
-		dst[i] = sqrtf(re * re + im * im);
+		dst[i] = sqrtf((float)(re * re + im * im));
 	}
 }
 

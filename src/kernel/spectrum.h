@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between sound and its spectrum, around the Fourier transform itself. */
+/*
+ * Between sound and its spectrum, around the Fourier transform itself.
+ *
+ * Up to the magnitudes it is f64: in f32 a strong low frequency drowns what
+ * is 100 dB below it, which the logarithm would show.
+ */
 #ifndef MR_KERNEL_SPECTRUM_H
 #define MR_KERNEL_SPECTRUM_H
 
@@ -8,17 +13,17 @@
 #include <stdint.h>
 
 /* The periodic Hann window of n values, times scale. */
-void mr_hann(float *w, size_t n, double scale);
+void mr_hann(double *w, size_t n, double scale);
 
 /* dst[i] = src[i] * w[i] for n, then 0 up to `all`. */
-void mr_window_i16(const int16_t *src, const float *w, size_t n, size_t all,
-		   float *dst);
-void mr_window_f32(const float *src, const float *w, size_t n, size_t all,
-		   float *dst);
+void mr_window_i16(const int16_t *src, const double *w, size_t n, size_t all,
+		   double *dst);
+void mr_window_f32(const float *src, const double *w, size_t n, size_t all,
+		   double *dst);
 
-/* |z| of n complex numbers, real and imaginary part in turn; z is aligned to
- * 16 bytes, and so may be dst, which is not z. */
-void mr_magnitude(const float *z, size_t n, float *dst);
+/* |z| of n complex numbers, real and imaginary part in turn; 0 below 1e-19,
+ * infinite above 1e19. */
+void mr_magnitude(const double *z, size_t n, float *dst);
 
 /* The weights of one output of a filter bank: those that are not 0. */
 struct mr_band {

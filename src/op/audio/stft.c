@@ -12,8 +12,8 @@ struct stft {
 	const char *frame_text, *step_text;
 	int64_t fft, rate;
 	size_t frame, step; /* samples */
-	float *window, *window_i16;
-	fftwf_plan plan;
+	double *window, *window_i16;
+	fftw_plan plan;
 };
 
 static const struct mr_param params[] = {
@@ -66,13 +66,13 @@ static int length(const struct stft *s, const char *name, const char *text,
 static int make_plan(struct stft *s, struct mr_err *err)
 {
 	size_t n = (size_t)s->fft;
-	float *in = mr_alloc_aligned(n * sizeof(*in), err);
-	float *out = in ? mr_alloc_aligned((n + 2) * sizeof(*out), err) : NULL;
+	double *in = mr_alloc_aligned(n * sizeof(*in), err);
+	double *out = in ? mr_alloc_aligned((n + 2) * sizeof(*out), err) : NULL;
 
 	if (out) {
 		pthread_mutex_lock(&planning);
-		s->plan = fftwf_plan_dft_r2c_1d(
-			(int)n, in, (fftwf_complex *)out, FFTW_ESTIMATE);
+		s->plan = fftw_plan_dft_r2c_1d((int)n, in, (fftw_complex *)out,
+					       FFTW_ESTIMATE);
 		pthread_mutex_unlock(&planning);
 	}
 	free(in);
@@ -98,9 +98,9 @@ static int open(void *self, struct mr_err *err)
 				  "stft: frames of %zu samples do not fit into "
 				  "fft=%lld; raise it",
 				  s->frame, (long long)s->fft);
-	s->window = mr_alloc(s->frame, sizeof(float), err);
+	s->window = mr_alloc(s->frame, sizeof(double), err);
 	s->window_i16 =
-		s->window ? mr_alloc(s->frame, sizeof(float), err) : NULL;
+		s->window ? mr_alloc(s->frame, sizeof(double), err) : NULL;
 	if (!s->window_i16)
 		return MR_ENOMEM;
 	mr_hann(s->window, s->frame, 1);
@@ -117,7 +117,7 @@ static void close(void *self)
 	if (!s->plan)
 		return;
 	pthread_mutex_lock(&planning);
-	fftwf_destroy_plan(s->plan);
+	fftw_destroy_plan(s->plan);
 	pthread_mutex_unlock(&planning);
 }
 
@@ -157,8 +157,8 @@ static int run(const struct mr_opctx *cx, const struct mr_tensor *in,
 {
 	const struct stft *s = cx->self;
 	size_t n = (size_t)s->fft, values = n / 2 + 1;
-	float *x = mr_arena_take(cx->scratch, n * sizeof(*x));
-	float *z = mr_arena_take(cx->scratch, (n + 2) * sizeof(*z));
+	double *x = mr_arena_take(cx->scratch, n * sizeof(*x));
+	double *z = mr_arena_take(cx->scratch, (n + 2) * sizeof(*z));
 
 	if (!x || !z)
 		return mr_err_set(cx->err, MR_ELIMIT,
@@ -174,7 +174,7 @@ static int run(const struct mr_opctx *cx, const struct mr_tensor *in,
 		else
 			mr_window_f32((const float *)in->data + at, s->window,
 				      s->frame, n, x);
-		fftwf_execute_dft_r2c(s->plan, x, (fftwf_complex *)z);
+		fftw_execute_dft_r2c(s->plan, x, (fftw_complex *)z);
 		mr_magnitude(z, values, (float *)out->data + i * values);
 	}
 	return 0;
