@@ -10,6 +10,7 @@ struct mr_flac {
 	bool initialised;
 	const uint8_t *bytes;
 	size_t n, at;
+	size_t end; /* of the last good frame */
 	struct mr_sound s;
 	unsigned bits;
 	bool head;	    /* STREAMINFO was there */
@@ -34,6 +35,14 @@ on_read(const FLAC__StreamDecoder *d, FLAC__byte *to, size_t *n, void *data)
 	memcpy(to, f->bytes + f->at, *n);
 	f->at += *n;
 	return FLAC__STREAM_DECODER_READ_STATUS_CONTINUE;
+}
+
+static FLAC__StreamDecoderTellStatus on_tell(const FLAC__StreamDecoder *d,
+					     FLAC__uint64 *at, void *data)
+{
+	(void)d;
+	*at = ((const struct mr_flac *)data)->at;
+	return FLAC__STREAM_DECODER_TELL_STATUS_OK;
 }
 
 static void on_metadata(const FLAC__StreamDecoder *d,
@@ -70,9 +79,10 @@ static void on_error(const FLAC__StreamDecoder *d,
 	if (f->failed)
 		return;
 	f->failed = mr_err_set(f->err, MR_EDATA,
-			       "FLAC: %s, before byte %zu, after %zu samples",
+			       "FLAC: %s%s, at byte %zu, after %zu samples",
+			       f->at == f->n ? "truncated, or corrupt: " : "",
 			       status < MR_COUNT(why) ? why[status] : "error",
-			       f->at, f->to ? f->to->used : 0);
+			       f->end, f->to ? f->to->used : 0);
 }
 
 static FLAC__StreamDecoderWriteStatus on_frame(const FLAC__StreamDecoder *d,
@@ -138,7 +148,7 @@ static bool begin(struct mr_flac *f)
 	if (f->initialised)
 		return FLAC__stream_decoder_reset(f->d);
 	f->initialised = FLAC__stream_decoder_init_stream(
-				 f->d, on_read, NULL, NULL, NULL, NULL,
+				 f->d, on_read, NULL, on_tell, NULL, NULL,
 				 on_frame, on_metadata, on_error,
 				 f) == FLAC__STREAM_DECODER_INIT_STATUS_OK;
 	return f->initialised;
@@ -153,6 +163,9 @@ static int stopped(struct mr_flac *f, struct mr_err *err)
 		return f->failed;
 	if (s == FLAC__STREAM_DECODER_MEMORY_ALLOCATION_ERROR)
 		return mr_err_set(err, MR_ENOMEM, "FLAC: out of memory");
+	if (s == FLAC__STREAM_DECODER_END_OF_STREAM)
+		return mr_err_set(err, MR_EDATA,
+				  "FLAC: truncated: it ends at byte %zu", f->n);
 	return mr_err_set(err, MR_EDATA, "FLAC: stopped at byte %zu: %s", f->at,
 			  FLAC__StreamDecoderStateString[s]);
 }
@@ -160,9 +173,12 @@ static int stopped(struct mr_flac *f, struct mr_err *err)
 int mr_flac_start(struct mr_flac *f, const uint8_t *bytes, size_t n,
 		  struct mr_sound *s, struct mr_err *err)
 {
+	FLAC__uint64 at;
+
 	f->bytes = bytes;
 	f->n = n;
 	f->at = mr_id3_size(bytes, n);
+	f->end = f->at;
 	f->head = false;
 	f->to = NULL;
 	f->err = err;
@@ -177,6 +193,8 @@ int mr_flac_start(struct mr_flac *f, const uint8_t *bytes, size_t n,
 				  "FLAC: truncated: no stream information in "
 				  "%zu bytes",
 				  n);
+	if (FLAC__stream_decoder_get_decode_position(f->d, &at))
+		f->end = (size_t)at;
 	*s = f->s;
 	return 0;
 }
@@ -186,6 +204,26 @@ static bool ended(const struct mr_flac *f)
 	FLAC__StreamDecoderState s = FLAC__stream_decoder_get_state(f->d);
 
 	return s == FLAC__STREAM_DECODER_END_OF_STREAM;
+}
+
+static bool next_frame(struct mr_flac *f)
+{
+	FLAC__uint64 at;
+
+	if (!FLAC__stream_decoder_process_single(f->d))
+		return false;
+	if (!ended(f) && FLAC__stream_decoder_get_decode_position(f->d, &at))
+		f->end = (size_t)at;
+	return true;
+}
+
+/* Of a file whose head has no number of samples: what is left may be a tag,
+ * but not a frame that has begun. */
+static bool cut(const struct mr_flac *f)
+{
+	const uint8_t *b = f->bytes + f->end;
+
+	return f->n - f->end >= 2 && b[0] == 0xff && (b[1] & 0xfe) == 0xf8;
 }
 
 int mr_flac_decode(struct mr_flac *f, struct mr_pcm *to, struct mr_err *err)
@@ -198,14 +236,14 @@ int mr_flac_decode(struct mr_flac *f, struct mr_pcm *to, struct mr_err *err)
 	/* Tags may follow the last frame. */
 	while (ok && !f->failed && !ended(f) &&
 	       (claim < 0 || to->used < (size_t)claim))
-		ok = FLAC__stream_decoder_process_single(f->d);
+		ok = next_frame(f);
 	f->to = NULL;
 	if (!ok || f->failed)
 		return stopped(f, err);
-	if (claim >= 0 && to->used < (size_t)claim)
-		return mr_err_set(err, MR_EDATA,
-				  "FLAC: truncated: %zu of %lld samples in "
-				  "%zu bytes",
-				  to->used, (long long)claim, f->n);
-	return 0;
+	if (claim < 0 ? !cut(f) : to->used == (size_t)claim)
+		return 0;
+	return mr_err_set(err, MR_EDATA,
+			  "FLAC: truncated: the frame at byte %zu of %zu is "
+			  "not whole, after %zu samples",
+			  f->end, f->n, to->used);
 }

@@ -17,7 +17,7 @@ struct mr_mp3 {
 	const uint8_t *bytes;
 	size_t n, at;
 	struct mr_sound s;
-	bool open;
+	size_t claim; /* samples, as an encoder's first frame says; or 0 */
 };
 
 /* ---- a file in memory ---- */
@@ -104,16 +104,48 @@ static int failed(struct mr_mp3 *m, struct mr_err *err)
 
 	if (code == MPG123_OUT_OF_MEM)
 		return mr_err_set(err, MR_ENOMEM, "MP3: out of memory");
+	if (code == MPG123_LSEEK_FAILED || m->at == m->n)
+		return mr_err_set(err, MR_EDATA,
+				  "MP3: truncated: no whole frame up to its "
+				  "end at byte %zu",
+				  m->n);
+	if (code == MPG123_RESYNC_FAIL)
+		return mr_err_set(err, MR_EDATA,
+				  "MP3: corrupt: no frame in the bytes before "
+				  "%zu of %zu; lenient=yes takes what comes "
+				  "before",
+				  m->at, m->n);
 	return mr_err_set(err, MR_EDATA, "MP3: %s, before byte %zu of %zu",
 			  code ? mpg123_plain_strerror(code) : "no frame",
 			  m->at, m->n);
 }
 
+/*
+ * Whether the first frame is Xing's or LAME's, with the number of frames: then
+ * the library's length is what that says. Its place is behind the side
+ * information, which has 9, 17 or 32 bytes.
+ */
+static bool has_info(const uint8_t *b, size_t n)
+{
+	static const size_t side[] = { 9, 17, 32 };
+
+	for (size_t i = 0; i < MR_COUNT(side); i++) {
+		size_t at = 4 + side[i];
+
+		if (n < at + 12)
+			return false;
+		if (!memcmp(b + at, "Xing", 4) || !memcmp(b + at, "Info", 4))
+			return b[at + 7] & 1;
+	}
+	return false;
+}
+
 int mr_mp3_start(struct mr_mp3 *m, const uint8_t *bytes, size_t n,
 		 struct mr_sound *s, struct mr_err *err)
 {
-	long rate;
+	size_t tag = mr_id3_size(bytes, n);
 	int channels, encoding;
+	long rate;
 
 	m->bytes = bytes;
 	m->n = n;
@@ -125,6 +157,9 @@ int mr_mp3_start(struct mr_mp3 *m, const uint8_t *bytes, size_t n,
 				.rate = rate,
 				.channels = channels };
 	m->s = *s;
+	m->claim = 0;
+	if (has_info(bytes + tag, n - tag) && mpg123_length(m->h) > 0)
+		m->claim = (size_t)mpg123_length(m->h);
 	return 0;
 }
 
@@ -180,24 +215,37 @@ static int check_frame(struct mr_mp3 *m, size_t *next, struct mr_err *err)
 			  at, m->n - at, info.framesize);
 }
 
-static int complete(struct mr_mp3 *m, off_t claim, const struct mr_pcm *to,
+/* What is left behind the last frame: a tag, but not the head of another. */
+static int check_rest(const struct mr_mp3 *m, size_t at, struct mr_err *err)
+{
+	if (m->n < at + 2 || m->bytes[at] != 0xff ||
+	    (m->bytes[at + 1] & 0xe0) != 0xe0)
+		return 0;
+	return mr_err_set(err, MR_EDATA,
+			  "MP3: truncated: the frame at %zu has only %zu "
+			  "bytes; lenient=yes leaves it out",
+			  at, m->n - at);
+}
+
+static int complete(const struct mr_mp3 *m, size_t end, const struct mr_pcm *to,
 		    struct mr_err *err)
 {
 	if (!to->used)
 		return mr_err_set(err, MR_EDATA,
 				  "MP3: no frame of sound in %zu bytes", m->n);
-	if (claim <= 0 || to->used >= (size_t)claim)
+	if (!m->claim)
+		return check_rest(m, end, err);
+	if (to->used >= m->claim)
 		return 0;
 	return mr_err_set(err, MR_EDATA,
-			  "MP3: truncated: %zu of %lld samples in %zu bytes; "
+			  "MP3: truncated: %zu of %zu samples in %zu bytes; "
 			  "lenient=yes takes what there is",
-			  to->used, (long long)claim, m->n);
+			  to->used, m->claim, m->n);
 }
 
 int mr_mp3_decode(struct mr_mp3 *m, bool lenient, struct mr_pcm *to,
 		  struct mr_err *err)
 {
-	off_t claim = 0;
 	size_t next = 0;
 	int e = 0, code = MPG123_OK;
 
@@ -210,11 +258,11 @@ int mr_mp3_decode(struct mr_mp3 *m, bool lenient, struct mr_pcm *to,
 		if (code == MPG123_NEW_FORMAT)
 			e = new_format(m, to, err);
 		else if (code != MPG123_OK && code != MPG123_DONE)
-			return failed(m, err);
+			return lenient && to->used ? 0 : failed(m, err);
 		if (!e && bytes)
 			e = add(sound, bytes, to, err);
 		if (!e && !lenient && bytes)
 			e = check_frame(m, &next, err);
 	}
-	return e || lenient ? e : complete(m, claim, to, err);
+	return e || lenient ? e : complete(m, next, to, err);
 }

@@ -91,6 +91,11 @@ static int find_format(const uint8_t *b, size_t n, enum format *f,
 {
 	size_t tag = mr_id3_size(b, n);
 
+	if (tag && tag == n)
+		return mr_err_set(err, MR_EDATA,
+				  "truncated: nothing follows the ID3 tag in "
+				  "%zu bytes",
+				  n);
 	if (n - tag >= 4 && !memcmp(b + tag, "fLaC", 4))
 		*f = FLAC;
 	else if (n >= 12 && !memcmp(b, "RIFF", 4) && !memcmp(b + 8, "WAVE", 4))
