@@ -67,7 +67,8 @@ def flac(x, bits, rate=16000, options=(), stream=False):
             "--sign=signed", f"--channels={x.shape[1]}", f"--bps={bits}",
             f"--sample-rate={rate}", *options, "-"]
     out = subprocess.run(args, input=pcm_bytes(x, bits), check=True,
-                         stdout=subprocess.PIPE).stdout
+                         stdout=subprocess.PIPE,
+                         stderr=subprocess.PIPE).stdout
     total = int.from_bytes(out[21:26], "big")
     claim = 0 if stream else len(x)
     total = total >> 36 << 36 | claim

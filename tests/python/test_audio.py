@@ -116,7 +116,7 @@ def test_sound_without_samples_is_empty(tmp_path):
 
 @needs_flac
 @pytest.mark.parametrize("channels", [1, 2, 3, 8])
-@pytest.mark.parametrize("bits", [8, 16, 24])
+@pytest.mark.parametrize("bits", [8, 16, 24, 32])
 @pytest.mark.parametrize("stream", [False, True])
 def test_flac_is_what_went_in(tmp_path, bits, channels, stream):
     x = sounds.ints(9000, channels, bits)
