@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT / "tests" / "python"))
 # What that file has is writers; the module itself is not needed.
 sys.modules.setdefault("millrace", types.ModuleType("millrace"))
 import containers as c  # noqa: E402
+import sounds  # noqa: E402
 
 
 def put(target, name, data):
@@ -77,7 +78,32 @@ def beton():
                   row, args={"a": args})
 
 
+def audio():
+    files = {"empty": b""}
+    for bits in (8, 16, 24, 32):
+        x = sounds.ints(60, 2, bits)
+        files[f"wav{bits}"] = sounds.wav_ints(x, bits, extensible=bits > 16)
+        if sounds.have_flac():
+            files[f"flac{bits}"] = sounds.flac(x, bits, options=["-8"])
+            files[f"stream{bits}"] = sounds.flac(
+                sounds.ints(99, 1, bits), bits, stream=True,
+                options=["-0", "-b", "32"])
+    for bits in (32, 64):
+        files[f"real{bits}"] = sounds.wav(
+            sounds.signal(50, 1).astype(f"<f{bits // 8}").tobytes(), 1, bits,
+            tag=3)
+    for rate in (8000, 11025, 16000, 22050, 44100, 48000):
+        for channels in (1, 2):
+            files[f"mp3-{rate}-{channels}"] = sounds.mp3(
+                4, rate, channels, 32, info=channels == 1)
+    files["id3"] = sounds.id3() + files["mp3-48000-1"] + b"TAG" + bytes(125)
+    for i, (name, data) in enumerate(files.items()):
+        for job in (i % 8, (i + 3) % 8):
+            put("audio", f"{name}-{job}", bytes([job]) + data)
+
+
 OUT = pathlib.Path(sys.argv[1])
 tfrecord()
 mds()
 beton()
+audio()
