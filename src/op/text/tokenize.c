@@ -20,7 +20,7 @@ static const struct mr_param params[] = {
 		"pairs in the order of merging, as GPT-2's vocab.bpe"),
 	MR_TEXT(struct tokenize, ranks, "",
 		"instead of these two: tiktoken's file of ranks"),
-	MR_SIZE(struct tokenize, cache, "2M", 0, 1 << 30,
+	MR_SIZE(struct tokenize, cache, "4M", 0, 1 << 30,
 		"memory of each thread for words that come again"),
 	MR_PARAM_END
 };
