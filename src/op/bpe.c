@@ -8,7 +8,7 @@
 
 /* Pieces up to here are merged by looking at all pairs again and again,
  * which is fastest for words; longer ones by a heap, in n log n. */
-enum { SHORT = 64 };
+enum { SHORT = MR_BPE_SHORT };
 
 /* ---- the table of pairs ---- */
 
@@ -279,7 +279,7 @@ int mr_bpe_piece(const struct mr_bpe *b, struct mr_bpe_room *room,
 		 const uint8_t *piece, size_t n, int32_t *to, size_t *count,
 		 struct mr_err *err)
 {
-	if (b->one_by_one) {
+	if (b->words.count) {
 		*to = mr_words_find(&b->words, piece, n);
 		*count = 1;
 		if (*to >= 0)

@@ -9,7 +9,7 @@
 #include "core/err.h"
 #include "op/words.h"
 
-enum { MR_BPE_IDS = 1 << 24, MR_BPE_TOKEN = 1024 };
+enum { MR_BPE_IDS = 1 << 24, MR_BPE_TOKEN = 1024, MR_BPE_SHORT = 64 };
 
 /* Two tokens next to each other become one; of all pairs of a piece, those
  * of the lowest rank first. */
@@ -34,7 +34,10 @@ struct mr_bpe {
 	 * made that is the same; for others each is done as it was meant.
 	 */
 	bool one_by_one;
-	struct mr_words words; /* with one_by_one: the tokens; else empty */
+	/* Pieces that are taken as they are: with one_by_one all tokens, else
+	 * those that merging would make anyway, since finding them is
+	 * faster. May be empty. */
+	struct mr_words words;
 };
 
 /* GPT-2's files: encoder.json (tokens to ids) and vocab.bpe (merges). */
@@ -72,7 +75,7 @@ struct mr_bpe_room {
 	size_t bytes;
 };
 
-/* The same for a piece alone: n >= 1. */
+/* The same for a piece alone: n >= 1; up to MR_BPE_SHORT, room may be NULL. */
 int mr_bpe_piece(const struct mr_bpe *b, struct mr_bpe_room *room,
 		 const uint8_t *piece, size_t n, int32_t *to, size_t *count,
 		 struct mr_err *err);

@@ -200,6 +200,27 @@ static int read_merges(struct mr_bpe *b, const struct mr_words *w,
 	return e;
 }
 
+/* Finds the tokens that merging makes of their bytes. */
+static int find_whole(struct mr_bpe *b, const struct mr_words *w,
+		      struct mr_err *err)
+{
+	int e = mr_words_init(&b->words, w->count, w->used, err);
+	int32_t id[MR_BPE_SHORT];
+
+	for (size_t i = 0; !e && i < w->count; i++) {
+		const struct mr_word *x = &w->word[i];
+		const uint8_t *p = w->bytes + x->at;
+		size_t n = 0;
+
+		if (x->length > MR_BPE_SHORT)
+			continue;
+		e = mr_bpe_piece(b, NULL, p, x->length, id, &n, err);
+		if (!e && n == 1 && *id == x->id)
+			mr_words_add(&b->words, p, x->length, x->id);
+	}
+	return e;
+}
+
 int mr_bpe_open(struct mr_bpe *b, const char *vocab, const char *merges,
 		struct mr_err *err)
 {
@@ -214,6 +235,8 @@ int mr_bpe_open(struct mr_bpe *b, const char *vocab, const char *merges,
 		e = mr_bpe_bytes(b, &w, vocab, err);
 	if (!e)
 		e = read_merges(b, &w, merges, byte_of, err);
+	if (!e)
+		e = find_whole(b, &w, err);
 	mr_words_fini(&w);
 	if (e)
 		mr_bpe_close(b);
