@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* embed: the rows of a table that a list of ids names. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/guard.h"
+#include "core/le.h"
+#include "op/op.h"
+
+struct embed {
+	const char *table;
+	uint8_t *map; /* the file, shared by all threads and processes */
+	size_t bytes, offset, row;
+	enum mr_dtype dtype;
+	int64_t shape[2];
+};
+
+static const struct mr_param params[] = {
+	MR_TEXT(struct embed, table, NULL,
+		"a .npy file, f32 or f16, with a row for each id"),
+	MR_PARAM_END
+};
+
+/* ---- the table ---- */
+
+/* "(12, 34)" at s. */
+static bool parse_shape(const char *s, int64_t *shape)
+{
+	for (int i = 0; i < 2; i++) {
+		char *end;
+
+		s += i ? 2 : 1;
+		if (*s < '0' || *s > '9')
+			return false;
+		errno = 0;
+		shape[i] = strtoll(s, &end, 10);
+		s = end;
+		if (errno || strncmp(s, i ? ")" : ", ", i ? 1 : 2))
+			return false;
+	}
+	return true;
+}
+
+/* The header's text, as NumPy writes it. */
+static bool parse_text(struct embed *t, const char *s)
+{
+	static const char first[] = "{'descr': '<f",
+			  then[] = "', "
+				   "'fortran_order': False, 'shape': (";
+	const char *type = s + sizeof(first) - 1;
+
+	if (strncmp(s, first, sizeof(first) - 1))
+		return false;
+	t->dtype = *type == '4' ? MR_F32 : *type == '2' ? MR_F16 : MR_NONE;
+	return t->dtype && !strncmp(type + 1, then, sizeof(then) - 1) &&
+	       parse_shape(type + sizeof(then) - 1, t->shape);
+}
+
+static int parse_head(struct embed *t, const uint8_t *head, size_t n,
+		      struct mr_err *err)
+{
+	size_t at = n > 6 && head[6] == 1 ? 10 : 12;
+	int64_t all;
+
+	if (n < 16 || memcmp(head, "\x93NUMPY", 6) || head[6] < 1 ||
+	    head[6] > 3)
+		return mr_err_set(err, MR_EDATA, "%s: no NumPy file", t->table);
+	t->offset = at + (at == 10 ? mr_le16(head + 8) : mr_le32(head + 8));
+	if (!parse_text(t, (const char *)head + at))
+		return mr_err_set(err, MR_ETYPE,
+				  "%s: want a table of two dimensions, <f4 or "
+				  "<f2, in C order; convert it: np.save('%s', "
+				  "np.ascontiguousarray(a, '<f4'))",
+				  t->table, t->table);
+	if (!mr_shape_elements(t->shape, 2, t->dtype, &all) ||
+	    t->offset > t->bytes ||
+	    (uint64_t)all * mr_dtype_size(t->dtype) > t->bytes - t->offset)
+		return mr_err_set(err, MR_EDATA,
+				  "%s: truncated: %lld rows of %lld do not "
+				  "fit in %zu bytes",
+				  t->table, (long long)t->shape[0],
+				  (long long)t->shape[1], t->bytes);
+	t->row = (size_t)t->shape[1] * mr_dtype_size(t->dtype);
+	return 0;
+}
+
+static int map_table(struct embed *t, int fd, struct mr_err *err)
+{
+	uint8_t head[256 + 1] = { 0 }; /* NumPy's has 128 bytes */
+	ssize_t n = pread(fd, head, sizeof(head) - 1, 0);
+	struct stat st;
+	int e;
+
+	if (n < 0 || fstat(fd, &st))
+		return mr_err_sys(err, errno, t->table, "cannot read");
+	t->bytes = (size_t)st.st_size;
+	e = parse_head(t, head, (size_t)n, err);
+	if (!e)
+		e = mr_guard_take(err);
+	if (e)
+		return e;
+	t->map = mmap(NULL, t->bytes, PROT_READ, MAP_SHARED, fd, 0);
+	if (t->map != MAP_FAILED)
+		return 0;
+	t->map = NULL;
+	return mr_err_sys(err, errno, t->table, "cannot map");
+}
+
+static int open_table(void *self, struct mr_err *err)
+{
+	struct embed *t = self;
+	int e, fd = open(t->table, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return mr_err_sys(err, errno, t->table, "cannot open");
+	e = map_table(t, fd, err);
+	close(fd);
+	return e;
+}
+
+static void close_table(void *self)
+{
+	struct embed *t = self;
+
+	if (t->map)
+		munmap(t->map, t->bytes);
+	t->map = NULL;
+}
+
+/* ---- a sample ---- */
+
+static int infer(const void *self, const struct mr_spec *in,
+		 struct mr_spec *out, struct mr_err *err)
+{
+	const struct embed *t = self;
+
+	if (in->dtype != MR_I32 || in->ndim != 1)
+		return mr_op_refuse("embed", in, "want a list of ids, i32",
+				    err);
+	*out = (struct mr_spec){ .dtype = t->dtype,
+				 .ndim = 2,
+				 .shape = { in->shape[0], t->shape[1] } };
+	return 0;
+}
+
+static int shape(const struct mr_opctx *cx, const struct mr_tensor *in,
+		 struct mr_tensor *out)
+{
+	const struct embed *t = cx->self;
+
+	out->shape[0] = in->shape[0];
+	out->shape[1] = t->shape[1];
+	return 0;
+}
+
+static int run(const struct mr_opctx *cx, const struct mr_tensor *in,
+	       struct mr_tensor *out)
+{
+	const struct embed *t = cx->self;
+	const int32_t *id = in->data;
+	uint8_t *to = out->data;
+
+	for (int64_t i = 0; i < in->shape[0]; i++, to += t->row) {
+		if (id[i] < 0 || id[i] >= t->shape[0])
+			return mr_err_set(cx->err, MR_EDATA,
+					  "id %d at position %lld: %s has "
+					  "rows 0 to %lld",
+					  id[i], (long long)i, t->table,
+					  (long long)t->shape[0] - 1);
+		if (!mr_guard_copy(to,
+				   t->map + t->offset + (size_t)id[i] * t->row,
+				   t->row))
+			return mr_err_set(cx->err, MR_EIO,
+					  "%s: it has become shorter since it "
+					  "was opened",
+					  t->table);
+	}
+	return 0;
+}
+
+const struct mr_op mr_op_embed = {
+	.name = "embed",
+	.help = "the rows of a table that ids name",
+	.size = sizeof(struct embed),
+	.params = params,
+	.open = open_table,
+	.close = close_table,
+	.infer = infer,
+	.shape = shape,
+	.run = run,
+};

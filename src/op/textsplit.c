@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "op/textsplit.h"
+
+#include "op/unicode.h"
+
+/* mr_char_kind() of ASCII, for speed: a test holds them together. */
+static const uint8_t ascii[128] = {
+	0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 3, 3, 3, 3, 0, 0, /* tab to return */
+	0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, /**/
+	3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, /* space */
+	2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0, 0, 0, 0, 0, /* 0 to 9 */
+	0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, /* A */
+	1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, /* to Z */
+	0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, /* a */
+	1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, /* to z */
+};
+
+static inline enum mr_char_kind kind_at(const uint8_t *p, size_t n,
+					size_t *bytes)
+{
+	if (*p >= 0x80)
+		return mr_char_at(p, n, bytes);
+	*bytes = 1;
+	return (enum mr_char_kind)ascii[*p];
+}
+
+/* Where the run of characters of that kind ends which goes on at i. */
+static size_t run_end(const uint8_t *p, size_t n, size_t i,
+		      enum mr_char_kind kind)
+{
+	size_t bytes;
+
+	while (i < n) {
+		if (p[i] < 0x80) {
+			if (ascii[p[i]] != kind)
+				break;
+			i++;
+			continue;
+		}
+		if (mr_char_at(p + i, n - i, &bytes) != kind)
+			break;
+		i += bytes;
+	}
+	return i;
+}
+
+/* All of the spaces at the end of the text; else all but the last, which
+ * belongs to what follows; or the only one. */
+static size_t spaces(const uint8_t *p, size_t n)
+{
+	size_t last = 0, i = 0, bytes;
+
+	while (i < n && kind_at(p + i, n - i, &bytes) == MR_CHAR_SPACE) {
+		last = i;
+		i += bytes;
+	}
+	return i < n && last ? last : i;
+}
+
+/* 's 't 'm 'd 're 've 'll: the bytes of one at the apostrophe, or 0. */
+static size_t contraction(const uint8_t *p, size_t n)
+{
+	if (n < 2)
+		return 0;
+	switch (p[1]) {
+	case 's':
+	case 't':
+	case 'm':
+	case 'd':
+		return 2;
+	case 'r':
+	case 'v':
+		return n > 2 && p[2] == 'e' ? 3 : 0;
+	case 'l':
+		return n > 2 && p[2] == 'l' ? 3 : 0;
+	default:
+		return 0;
+	}
+}
+
+size_t mr_text_piece(const uint8_t *p, size_t n)
+{
+	enum mr_char_kind kind;
+	size_t at = 0, bytes;
+
+	if (*p == '\'') {
+		bytes = contraction(p, n);
+		if (bytes)
+			return bytes;
+	}
+	if (*p == ' ' && n > 1)
+		at = 1;
+	kind = kind_at(p + at, n - at, &bytes);
+	if (kind == MR_CHAR_SPACE)
+		return spaces(p, n);
+	return run_end(p, n, at + bytes, kind);
+}
