@@ -21,8 +21,15 @@ static void on_bus(int sig, siginfo_t *info, void *context)
 {
 	uintptr_t at = (uintptr_t)info->si_addr;
 
-	if (at >= guard.from && at < guard.to)
+	if (at >= guard.from && at < guard.to) {
+		/* Not blocked by us; ThreadSanitizer blocks all signals. */
+		sigset_t bus;
+
+		sigemptyset(&bus);
+		sigaddset(&bus, SIGBUS);
+		pthread_sigmask(SIG_UNBLOCK, &bus, NULL);
 		siglongjmp(guard.back, 1);
+	}
 	if (before.sa_flags & SA_SIGINFO)
 		before.sa_sigaction(sig, info, context);
 	else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
