@@ -31,7 +31,8 @@ void mr_str_addn(struct mr_str *s, const char *text, size_t n)
 {
 	if (!reserve(s, n))
 		return;
-	memcpy(s->text + s->len, text, n);
+	if (n)
+		memcpy(s->text + s->len, text, n);
 	s->len += n;
 	s->text[s->len] = 0;
 }

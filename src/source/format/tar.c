@@ -240,14 +240,15 @@ static int unpack(const struct mr_load *ld, const void *bytes, size_t length,
 				  length, (unsigned long long)from,
 				  (unsigned long long)(to - from));
 	while (mr_tar_member_next(&x, &m)) {
-		const char *p = (const char *)bytes + (m.data - from);
 		int i = of[m.ext];
+		const char *p;
 
 		if (i < 0)
 			continue;
 		if (seen & 1u << i)
 			return twice(ld, t, &x, &m, s->field.name[i]);
 		seen |= 1u << i;
+		p = (const char *)bytes + (m.data - from);
 		if (!s->field.number[i]) {
 			f[i].shape[0] = (int64_t)m.size;
 			f[i].data = (void *)(uintptr_t)p;
