@@ -11,15 +11,6 @@
 
 enum { VERSION = 1, SIZE_MAX_BYTES = 65536 };
 
-/* Hashes have 64 bits, more than JSON's numbers hold exactly. */
-static void hex(struct mr_json *j, const char *name, uint64_t v)
-{
-	char text[20];
-
-	snprintf(text, sizeof(text), "%016llx", (unsigned long long)v);
-	mr_json_text(j, name, text);
-}
-
 int cli_checkpoint_write(const char *path, const struct mr_state *st,
 			 uint64_t digest, struct mr_err *err)
 {
@@ -34,8 +25,8 @@ int cli_checkpoint_write(const char *path, const struct mr_state *st,
 	mr_json_uint(&j, "samples", st->samples);
 	mr_json_int(&j, "rank", st->rank);
 	mr_json_int(&j, "ranks", st->ranks);
-	hex(&j, "pipeline", st->pipeline);
-	hex(&j, "digest", digest);
+	mr_json_hex(&j, "pipeline", st->pipeline);
+	mr_json_hex(&j, "digest", digest);
 	mr_json_close(&j, '}');
 	mr_str_add(&j.out, "\n");
 	if (j.out.failed)

@@ -93,6 +93,11 @@ int mr_file_write(const char *path, const void *data, size_t size,
 	return 0;
 }
 
+int64_t mr_file_changed(const struct stat *st)
+{
+	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+}
+
 /* The number in a one-line file; false when missing or not a number. */
 static bool number_in(const char *path, double *v)
 {

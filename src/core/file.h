@@ -3,6 +3,8 @@
 #ifndef MR_CORE_FILE_H
 #define MR_CORE_FILE_H
 
+#include <sys/stat.h>
+
 #include "core/err.h"
 
 /*
@@ -19,6 +21,9 @@ int mr_file_write(const char *path, const void *data, size_t size,
 
 /* write() until all is written; 0 or an errno. */
 int mr_write_all(int fd, const void *data, size_t size);
+
+/* When it was changed, in nanoseconds since 1970. */
+int64_t mr_file_changed(const struct stat *st);
 
 /* Cores this process may use: affinity and the cgroup's quota. */
 int mr_machine_cores(void);

@@ -2,6 +2,7 @@
 #include "core/json.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* Length of the UTF-8 letter at s, 0 when it is none (overlong forms and
  * surrogates are none). */
@@ -94,6 +95,14 @@ void mr_json_uint(struct mr_json *j, const char *name, uint64_t v)
 {
 	start(j, name);
 	mr_str_addf(&j->out, "%llu", (unsigned long long)v);
+}
+
+void mr_json_hex(struct mr_json *j, const char *name, uint64_t v)
+{
+	char text[20];
+
+	snprintf(text, sizeof(text), "%016llx", (unsigned long long)v);
+	mr_json_text(j, name, text);
 }
 
 void mr_json_real(struct mr_json *j, const char *name, double v, int digits)

@@ -21,6 +21,8 @@ void mr_json_close(struct mr_json *j, char bracket);
 void mr_json_text(struct mr_json *j, const char *name, const char *v);
 void mr_json_int(struct mr_json *j, const char *name, int64_t v);
 void mr_json_uint(struct mr_json *j, const char *name, uint64_t v);
+/* 64 bits as text: more than JSON's numbers hold exactly. */
+void mr_json_hex(struct mr_json *j, const char *name, uint64_t v);
 /* `digits` significant ones. */
 void mr_json_real(struct mr_json *j, const char *name, double v, int digits);
 void mr_json_bool(struct mr_json *j, const char *name, bool v);

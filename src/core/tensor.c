@@ -100,3 +100,55 @@ size_t mr_tensor_bytes(const struct mr_tensor *t)
 {
 	return (size_t)mr_tensor_elements(t) * mr_dtype_size(t->dtype);
 }
+
+void mr_fields_text(const struct mr_fields *fs, struct mr_str *out)
+{
+	for (int i = 0; i < fs->n; i++) {
+		char spec[128];
+
+		mr_spec_text(&fs->item[i].spec, spec, sizeof(spec));
+		mr_str_addf(out, "%s%s %s", i ? ", " : "", fs->item[i].name,
+			    spec);
+	}
+}
+
+void mr_fields_json(const struct mr_fields *fs, struct mr_json *j)
+{
+	mr_json_open(j, "fields", '[');
+	for (int i = 0; i < fs->n; i++) {
+		const struct mr_spec *s = &fs->item[i].spec;
+
+		mr_json_open(j, NULL, '{');
+		mr_json_text(j, "name", fs->item[i].name);
+		mr_json_text(j, "dtype", mr_dtype_name(s->dtype));
+		mr_json_open(j, "shape", '[');
+		for (int d = 0; d < s->ndim; d++)
+			mr_json_int(j, NULL, s->shape[d]);
+		mr_json_close(j, ']');
+		mr_json_close(j, '}');
+	}
+	mr_json_close(j, ']');
+}
+
+int64_t mr_tensor_integer(const struct mr_tensor *t, int64_t i)
+{
+	const uint8_t *p =
+		(const uint8_t *)t->data + (size_t)i * mr_dtype_size(t->dtype);
+	int16_t h;
+	int32_t w;
+	int64_t v;
+
+	switch (t->dtype) {
+	case MR_U8:
+		return *p;
+	case MR_I16:
+		memcpy(&h, p, 2);
+		return h;
+	case MR_I32:
+		memcpy(&w, p, 4);
+		return w;
+	default:
+		memcpy(&v, p, 8);
+		return v;
+	}
+}

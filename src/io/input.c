@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/file.h"
 #include "core/guard.h"
 #include "core/mem.h"
 #include "io/remote.h"
@@ -61,8 +62,7 @@ static int open_local(struct mr_input *in, struct mr_err *err)
 	if (!S_ISREG(st.st_mode))
 		return mr_err_set(err, MR_EIO, "%s: is not a file", in->path);
 	in->size = (uint64_t)st.st_size;
-	in->changed =
-		(int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+	in->changed = mr_file_changed(&st);
 	return 0;
 }
 

@@ -53,22 +53,6 @@ static const char *place(const struct mr_loader *l, int stage)
 	return "straight into the batch";
 }
 
-static void field_text(const struct mr_field_spec *f, struct mr_str *out)
-{
-	char spec[128];
-
-	mr_spec_text(&f->spec, spec, sizeof(spec));
-	mr_str_addf(out, "%s %s", f->name, spec);
-}
-
-static void fields_text(const struct mr_fields *fs, struct mr_str *out)
-{
-	for (int i = 0; i < fs->n; i++) {
-		mr_str_add(out, i ? ", " : "");
-		field_text(&fs->item[i], out);
-	}
-}
-
 /* After `batch`, fields have the batch's dimension in front. */
 static void batch_text(const struct mr_plan *p, struct mr_str *out)
 {
@@ -99,7 +83,7 @@ static void stage_text(const struct mr_loader *l, int i, struct mr_str *out)
 	if (s->op == &mr_op_batch)
 		batch_text(&l->plan, &fields);
 	else
-		fields_text(&l->plan.visible[i], &fields);
+		mr_fields_text(&l->plan.visible[i], &fields);
 	mr_str_addf(out, "%2d  %s\n      -> %s; %s%s", i + 1,
 		    name.text ? name.text : s->name,
 		    fields.text ? fields.text : "", place(l, i),
@@ -144,24 +128,6 @@ static char *as_text(const struct mr_loader *l)
 	return mr_str_take(&s);
 }
 
-static void json_fields(struct mr_json *j, const struct mr_fields *fs)
-{
-	mr_json_open(j, "fields", '[');
-	for (int i = 0; i < fs->n; i++) {
-		const struct mr_spec *s = &fs->item[i].spec;
-
-		mr_json_open(j, NULL, '{');
-		mr_json_text(j, "name", fs->item[i].name);
-		mr_json_text(j, "dtype", mr_dtype_name(s->dtype));
-		mr_json_open(j, "shape", '[');
-		for (int d = 0; d < s->ndim; d++)
-			mr_json_int(j, NULL, s->shape[d]);
-		mr_json_close(j, ']');
-		mr_json_close(j, '}');
-	}
-	mr_json_close(j, ']');
-}
-
 static void json_stage(struct mr_json *j, const struct mr_loader *l, int i)
 {
 	const struct mr_stage *s = &l->pipeline->stage[i];
@@ -173,7 +139,7 @@ static void json_stage(struct mr_json *j, const struct mr_loader *l, int i)
 	mr_json_open(j, NULL, '{');
 	mr_json_text(j, "name", s->name);
 	mr_json_text(j, "text", text.text ? text.text : s->name);
-	json_fields(j, &l->plan.visible[i]);
+	mr_fields_json(&l->plan.visible[i], j);
 	mr_json_bool(j, "random", random);
 	mr_json_bool(j, "deferred", s->deferred);
 	mr_json_text(j, "output", place(l, i));

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "core/file.h"
 #include "core/json.h"
 #include "core/param.h"
 
@@ -216,8 +217,7 @@ static int add_stamp(struct mr_meta *m, const char *path, struct mr_err *err)
 	if (!s->path)
 		return MR_ENOMEM;
 	s->size = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0;
-	s->changed =
-		(int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+	s->changed = mr_file_changed(&st);
 	m->stamps++;
 	return 0;
 }

@@ -93,16 +93,11 @@ static int choose_codec(struct job *j, struct mr_err *err)
 
 static void fields_text(const struct mr_fields *fs, char *to, size_t cap)
 {
-	size_t at = 0;
+	struct mr_str s = { 0 };
 
-	*to = 0;
-	for (int i = 0; i < fs->n && at < cap; i++) {
-		char spec[128];
-
-		mr_spec_text(&fs->item[i].spec, spec, sizeof(spec));
-		at += (size_t)snprintf(to + at, cap - at, "%s%s %s",
-				       i ? ", " : "", fs->item[i].name, spec);
-	}
+	mr_fields_text(fs, &s);
+	snprintf(to, cap, "%s", s.text ? s.text : "");
+	mr_str_fini(&s);
 }
 
 /* What is left for each epoch. Other containers have no place for it. */

@@ -64,29 +64,6 @@ struct feature {
 	size_t body; /* bytes of the list's values */
 };
 
-static int64_t integer(const struct mr_tensor *t, int64_t i)
-{
-	const uint8_t *p =
-		(const uint8_t *)t->data + (size_t)i * mr_dtype_size(t->dtype);
-	int16_t h;
-	int32_t w;
-	int64_t v;
-
-	switch (t->dtype) {
-	case MR_U8:
-		return *p;
-	case MR_I16:
-		memcpy(&h, p, 2);
-		return h;
-	case MR_I32:
-		memcpy(&w, p, 4);
-		return w;
-	default:
-		memcpy(&v, p, 8);
-		return v;
-	}
-}
-
 static enum kind kind_of(const struct mr_tensor *t)
 {
 	if (t->ndim > 1 || (t->ndim == 1 && t->dtype == MR_U8))
@@ -107,7 +84,7 @@ static void init_feature(struct feature *f, const char *name, const char *more,
 		return;
 	f->body = 0;
 	for (int64_t i = 0; i < mr_tensor_elements(t); i++)
-		f->body += varint_size((uint64_t)integer(t, i));
+		f->body += varint_size((uint64_t)mr_tensor_integer(t, i));
 }
 
 static uint8_t *put_feature(uint8_t *p, const struct feature *f)
@@ -123,7 +100,7 @@ static uint8_t *put_feature(uint8_t *p, const struct feature *f)
 	p = put_head(p, 1, f->body);
 	if (f->kind == INTS) {
 		for (int64_t i = 0; i < mr_tensor_elements(f->t); i++)
-			p = put_varint(p, (uint64_t)integer(f->t, i));
+			p = put_varint(p, (uint64_t)mr_tensor_integer(f->t, i));
 		return p;
 	}
 	if (f->body)

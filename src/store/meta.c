@@ -36,32 +36,6 @@ void mr_meta_fini(struct mr_meta *m)
 
 /* ---- writing ---- */
 
-static void put_hex(struct mr_json *j, const char *name, uint64_t v)
-{
-	char text[20];
-
-	snprintf(text, sizeof(text), "%016llx", (unsigned long long)v);
-	mr_json_text(j, name, text);
-}
-
-static void put_fields(struct mr_json *j, const struct mr_fields *fs)
-{
-	mr_json_open(j, "fields", '[');
-	for (int i = 0; i < fs->n; i++) {
-		const struct mr_spec *s = &fs->item[i].spec;
-
-		mr_json_open(j, NULL, '{');
-		mr_json_text(j, "name", fs->item[i].name);
-		mr_json_text(j, "dtype", mr_dtype_name(s->dtype));
-		mr_json_open(j, "shape", '[');
-		for (int d = 0; d < s->ndim; d++)
-			mr_json_int(j, NULL, s->shape[d]);
-		mr_json_close(j, ']');
-		mr_json_close(j, '}');
-	}
-	mr_json_close(j, ']');
-}
-
 static void put_plan(struct mr_json *j, const struct mr_meta *m)
 {
 	mr_json_open(j, "plan", '{');
@@ -69,7 +43,7 @@ static void put_plan(struct mr_json *j, const struct mr_meta *m)
 	mr_json_int(j, "stages", m->stages);
 	if (m->deferred)
 		mr_json_text(j, "deferred", m->deferred);
-	put_fields(j, &m->record.fields);
+	mr_fields_json(&m->record.fields, j);
 	mr_json_text(j, "codec", m->record.codec->name);
 	mr_json_int(j, "level", m->record.level);
 	mr_json_bool(j, "shuffle", m->record.shuffle);
@@ -115,7 +89,7 @@ static void put_shards(struct mr_json *j, const struct mr_meta *m)
 	for (uint64_t i = 0; i < m->shards; i++) {
 		mr_json_open(j, NULL, '{');
 		mr_json_uint(j, "bytes", m->shard[i].bytes);
-		put_hex(j, "records", m->shard[i].records);
+		mr_json_hex(j, "records", m->shard[i].records);
 		mr_json_close(j, '}');
 		all += m->shard[i].bytes;
 	}
@@ -149,11 +123,11 @@ int mr_meta_write(const struct mr_meta *m, const char *dir, bool part,
 	mr_json_text(&j, "format", format_name);
 	mr_json_int(&j, "version", VERSION);
 	put_plan(&j, m);
-	put_hex(&j, "set", m->set);
+	mr_json_hex(&j, "set", m->set);
 	if (!part)
 		put_shards(&j, m);
-	put_hex(&j, "checksum",
-		j.out.failed ? 0 : XXH3_64bits(j.out.text, j.out.len));
+	mr_json_hex(&j, "checksum",
+		    j.out.failed ? 0 : XXH3_64bits(j.out.text, j.out.len));
 	mr_json_close(&j, '}');
 	mr_str_add(&j.out, "\n");
 	if (j.out.failed)
@@ -446,11 +420,6 @@ out:
 
 /* ---- comparing ---- */
 
-static int64_t changed_of(const struct stat *st)
-{
-	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
-}
-
 int mr_meta_check_source(const struct mr_meta *m, struct mr_err *err)
 {
 	const struct mr_stamp *gone = NULL, *other = NULL;
@@ -465,7 +434,7 @@ int mr_meta_check_source(const struct mr_meta *m, struct mr_err *err)
 			continue;
 		}
 		there++;
-		if (changed_of(&st) != s->changed ||
+		if (mr_file_changed(&st) != s->changed ||
 		    (S_ISREG(st.st_mode) && (uint64_t)st.st_size != s->size))
 			other = s;
 	}

@@ -213,32 +213,13 @@ static size_t begin_member(uint8_t *to, const char *name, uint64_t size)
 	return at + BLOCK;
 }
 
-static int64_t number(const struct mr_tensor *t)
-{
-	int64_t v = 0;
-
-	switch (t->dtype) {
-	case MR_U8:
-		return *(const uint8_t *)t->data;
-	case MR_I16:
-		memcpy(&v, t->data, 2);
-		return (int16_t)v;
-	case MR_I32:
-		memcpy(&v, t->data, 4);
-		return (int32_t)v;
-	default:
-		memcpy(&v, t->data, 8);
-		return v;
-	}
-}
-
 /* The member's content before the tensor's own bytes. */
 static size_t lead(const struct mr_field_spec *f, const struct mr_tensor *t,
 		   uint8_t *to)
 {
 	if (is_number(&f->spec))
 		return (size_t)sprintf((char *)to, "%lld",
-				       (long long)number(t));
+				       (long long)mr_tensor_integer(t, 0));
 	return is_bytes(&f->spec) ? 0 : mr_npy_head(t, to);
 }
 
