@@ -5,8 +5,9 @@
  * JSON per codec and level: ratio (plain / packed), MB/s of plain bytes; the
  * fastest of the rounds counts.
  *
- * usage: codecs FILE SAMPLE ELEMENT ROUNDS
+ * usage: codecs FILE SAMPLE ELEMENT ROUNDS [CODEC LEVEL]
  * ELEMENT: bytes of an element, to shuffle them before packing; 1: do not.
+ * CODEC LEVEL: this one only.
  */
 #include <err.h>
 #include <stdio.h>
@@ -146,8 +147,9 @@ int main(int argc, char **argv)
 {
 	size_t rounds;
 
-	if (argc != 5)
-		errx(2, "usage: codecs FILE SAMPLE ELEMENT ROUNDS");
+	if (argc != 5 && argc != 7)
+		errx(2, "usage: codecs FILE SAMPLE ELEMENT ROUNDS "
+			"[CODEC LEVEL]");
 	set.size = number(argv[2]);
 	set.width = number(argv[3]);
 	rounds = number(argv[4]);
@@ -155,7 +157,10 @@ int main(int argc, char **argv)
 		errx(2, "a sample is no multiple of %zu bytes", set.width);
 	load(argv[1]);
 	for (size_t i = 0; i < sizeof(runs) / sizeof(*runs); i++)
-		measure(mr_codec_find(runs[i].name), runs[i].level, rounds);
+		if (argc == 5 || (!strcmp(runs[i].name, argv[5]) &&
+				  runs[i].level == atoi(argv[6])))
+			measure(mr_codec_find(runs[i].name), runs[i].level,
+				rounds);
 	free(set.plain);
 	free(set.length);
 	free(set.turned);

@@ -83,9 +83,16 @@ class Env:
             return text, json.load(f)
 
 
-def epochs_for(seconds, one_epoch):
-    """How many epochs last about `seconds`, from what one epoch says."""
-    return max(1, round(seconds / max(one_epoch["seconds"], 1e-3)))
+def epochs_for(seconds, run):
+    """How many epochs of run(epochs) last about `seconds`. A first epoch is
+    slower than the rest (checksums, faults of pages), so the answer comes
+    from a run that lasts about half of that at least."""
+    epochs = 1
+    while True:
+        took = max(run(epochs)["seconds"], 1e-4)
+        if took >= seconds / 2:
+            return max(1, round(epochs * seconds / took))
+        epochs = max(epochs + 1, round(epochs * seconds / took))
 
 
 def interleave(jobs, rounds):

@@ -42,8 +42,8 @@ def main(env, report):
         report.note(f"buildtype is {opts['buildtype']}, not release")
     path, count = data.npy(env, SIZE, data.total(env, 6)[0])
     pipeline = f"npy '{path}' | batch 32"
-    one = env.run(pipeline, "--threads", 2, "--epochs", 1)
-    epochs = epochs_for(env.seconds, one)
+    epochs = epochs_for(env.seconds, lambda n: env.run(
+        pipeline, "--threads", 2, "--epochs", n))
     rounds = 3 if env.quick else 101
     report.setting(rounds=rounds, epochs=epochs, threads=2, sample=SIZE,
                    samples=count, clock="spawn to exit")

@@ -58,7 +58,7 @@ class Group:
 
         def job():
             if not epochs:
-                epochs.append(epochs_for(self.seconds, run(1)))
+                epochs.append(epochs_for(self.seconds, run))
             cpu = self.noise.mine()
             r = run(epochs[0])
             return {"samples": r["samples"], "seconds": r["seconds"],

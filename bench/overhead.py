@@ -27,7 +27,7 @@ def timed(env, epochs_cmd):
 
     def job():
         if not epochs:
-            epochs.append(epochs_for(env.seconds, epochs_cmd(1)))
+            epochs.append(epochs_for(env.seconds, epochs_cmd))
         r = epochs_cmd(epochs[0])
         return r["bytes"] / r["seconds"] / 1e6
     return job

@@ -12,7 +12,8 @@ import data
 import overhead
 import photos
 from codecs_speed import dump, pictures
-from common import Failed, PYTHON, interleave, output, paired, say
+from common import (Failed, PYTHON, interleave, output, output_json, paired,
+                    say)
 from images import Group, disturbed, undecide
 from noise import Noise
 
@@ -202,9 +203,13 @@ def write_disk(env, size):
 
 
 def making(env, report, ph):
-    """MB/s of plain bytes, with the steps or the disk alone beside it."""
-    pipeline = f"files '{ph.one}' | {STEPS}"
-    plain = ph.photos * IMAGE
+    """MB/s of plain bytes, with the steps, the steps and packing, or the
+    disk alone beside it."""
+    many = photos.Photos(env, ph.name, ph.one, 1 if env.quick else 10)
+    pipeline = f"files '{many.dir}' | {STEPS}"
+    plain = many.count * IMAGE
+    pixels = dump(env, f"files '{ph.one}' | {STEPS} | batch 16", 32,
+                  f"u8-{ph.name}")
     told = {}
 
     def ours(codec):
@@ -224,12 +229,21 @@ def making(env, report, ph):
                     "--epochs", 1, "--order", "sequential")
         return plain / r["seconds"] / 1e6
 
+    def packing(codec):
+        """On all threads, if they do not disturb each other."""
+        r = output_json([env.tool("codecs"), pixels, str(IMAGE), "1", "3",
+                         codec, str(CODECS[codec])])
+        return THREADS * r["pack_mb_s"]
+
     steps()                                                     # warms
     noise = Noise()
     jobs = {f"prepare, {c}": ours(c) for c in CODECS}
     jobs["the steps alone (run)"] = steps
     jobs["the disk alone (write, fsync)"] = \
         lambda: plain / write_disk(env, plain) / 1e6
+    packed = [c for c in CODECS if CODECS[c]]
+    jobs.update({f"packing alone, {c}": lambda c=c: packing(c)
+                 for c in packed})
     values, failed = interleave(
         {k: noise.watch(j) for k, j in jobs.items()}, env.rounds(5))
     for name in jobs:
@@ -237,10 +251,16 @@ def making(env, report, ph):
             report.fail(f"making: {name}", failed[name])
         report.measure(f"making: {name}", "MB/s", values.get(name, {}))
     shares(report, told)
+    alone = values.get("the steps alone (run)", {})
     for codec in CODECS:
-        report.ratio(f"making: {codec}, prepare / the steps alone",
-                     paired(values.get(f"prepare, {codec}", {}),
-                            values.get("the steps alone (run)", {})))
+        work, name = alone, "the steps"
+        if codec in packed:
+            pack = values.get(f"packing alone, {codec}", {})
+            work = {i: 1 / (1 / alone[i] + 1 / pack[i])
+                    for i in alone if i in pack}
+            name += " and packing"
+        report.ratio(f"making: {codec}, prepare / {name} alone",
+                     paired(values.get(f"prepare, {codec}", {}), work))
     quiet(report, "making", noise)
 
 
