@@ -18,6 +18,8 @@ struct cli_args {
 	const struct cli_command *command;
 	int argc; /* what is left after the options */
 	char **argv;
+	int behind; /* of them, from here on they stood behind "--"; argc:
+		     * none did, -1: there was no "--" */
 	struct mr_arena *strings; /* lives until the end of main() */
 };
 

@@ -184,7 +184,7 @@ static int flushed(int code)
 
 /* Options may stand before, between and after the arguments; -- ends them. */
 static int parse_options(const struct parse *ps, int argc, char **argv,
-			 int *left)
+			 struct cli_args *left)
 {
 	bool ended = false;
 	int n = 0;
@@ -200,6 +200,7 @@ static int parse_options(const struct parse *ps, int argc, char **argv,
 		}
 		if (!strcmp(argv[i], "--")) {
 			ended = true;
+			left->behind = n;
 			i++;
 			continue;
 		}
@@ -216,7 +217,7 @@ static int parse_options(const struct parse *ps, int argc, char **argv,
 			return e;
 		i += used;
 	}
-	*left = n;
+	left->argc = n;
 	return 0;
 }
 
@@ -225,7 +226,7 @@ static int run_command(const struct cli_command *c, int argc, char **argv)
 	struct mr_arena strings;
 	struct mr_err err;
 	struct parse ps = { c, NULL, &strings };
-	struct cli_args args = { c, 0, argv, &strings };
+	struct cli_args args = { c, 0, argv, -1, &strings };
 	int code;
 
 	mr_arena_init(&strings, (size_t)16 << 20);
@@ -239,7 +240,7 @@ static int run_command(const struct cli_command *c, int argc, char **argv)
 		mr_options_init(&opt);
 		memcpy(ps.options + c->loader, &opt, sizeof(opt));
 	}
-	code = parse_options(&ps, argc, argv, &args.argc);
+	code = parse_options(&ps, argc, argv, &args);
 	if (!code)
 		code = c->run(&args, ps.options);
 	free(ps.options);

@@ -304,6 +304,13 @@ struct mr_bad {
  * end. At most 10,000 are kept; mr_stats.bad_samples counts all. */
 bool mr_loader_bad(const struct mr_loader *l, size_t i, struct mr_bad *bad);
 
+/* ---- traces: files that mr_options.trace made ---- */
+
+/* What a trace says: steps, batches, waits, the slowest samples, the budget.
+ * Returns text (json: one JSON object) that the caller frees. */
+int mr_trace_summary(const char *file, bool json, char **text,
+		     struct mr_err *err);
+
 /* ---- pipelines as texts ---- */
 
 /* What the plan of a pipeline is: types and shapes after each step, what

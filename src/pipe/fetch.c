@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "pipe/depth.h"
 #include "pipe/reader.h"
+#include "pipe/record.h"
 #include "pipe/runs.h"
 
 enum {
@@ -34,6 +35,7 @@ struct mr_fetch {
 	atomic_bool running;
 	bool failed;
 	struct mr_reader reader;
+	struct mr_ring *ring; /* of the trace, or NULL */
 
 	_Atomic uint64_t *window; /* (number + 1) * 4 + mode, by number % */
 	uint64_t windows;
@@ -253,6 +255,24 @@ static void complete_run(struct mr_fetch *f, struct mr_request *q)
 		mr_runs_drop(&f->runs, run);
 }
 
+static void record(struct mr_fetch *f, const struct mr_request *q, size_t bytes)
+{
+	const struct mr_loader *l = f->l;
+
+	if (f->ring)
+		mr_ring_put(f->ring,
+			    &(struct mr_span){
+				    .start = q->sent,
+				    .end = mr_clock_tick(&l->clock),
+				    .sample = q->index,
+				    .batch = q->position / l->rows,
+				    .bytes = mr_span_bytes(bytes),
+				    .kind = (uint8_t)(MR_SPAN_FETCH |
+						      (q->result < 0 ?
+							       MR_SPAN_FAILED :
+							       0)) });
+}
+
 static void complete(void *data, struct mr_request *q)
 {
 	struct mr_fetch *f = data;
@@ -262,6 +282,7 @@ static void complete(void *data, struct mr_request *q)
 
 	f->free[f->frees++] = (int)(q - f->reader.request);
 	f->depth.completions++;
+	record(f, q, got);
 	if (q->run) {
 		complete_run(f, q);
 		return;
@@ -377,6 +398,17 @@ static int prepare(struct mr_fetch *f, struct mr_request *q, uint64_t index)
 	return make_room(f, q, &err);
 }
 
+static void submit(struct mr_fetch *f, struct mr_request *q, uint64_t position,
+		   uint64_t index)
+{
+	f->frees--;
+	f->submitted++;
+	q->sent = mr_record_now(f->l, f->ring);
+	q->position = position;
+	q->index = index;
+	mr_reader_submit(&f->reader, q);
+}
+
 enum in_run { ALONE, IN_RUN, NO_ROOM };
 
 /* The next position by the run that its sample belongs to, if it has one: no
@@ -419,9 +451,7 @@ static enum in_run start_in_run(struct mr_fetch *f, uint64_t position,
 	q->want = run->at.length;
 	q->buf = run->buf;
 	q->advise = false;
-	f->frees--;
-	f->submitted++;
-	mr_reader_submit(&f->reader, q);
+	submit(f, q, position, index);
 	return IN_RUN;
 }
 
@@ -468,10 +498,8 @@ static bool start_one(struct mr_fetch *f)
 		leave_to_worker(q->entry);
 		return true;
 	}
-	f->frees--;
-	f->submitted++;
 	set_pending(q->entry);
-	mr_reader_submit(&f->reader, q);
+	submit(f, q, position, index);
 	return true;
 }
 
@@ -501,6 +529,7 @@ static void *fetch_main(void *arg)
 {
 	struct mr_fetch *f = arg;
 
+	mr_record_thread(f->l, f->ring, "fetch", 0);
 	while (!atomic_load(&f->l->stop)) {
 		unsigned seen = atomic_load(&f->wake);
 		/* A window that was begun is finished in any case: workers
@@ -621,6 +650,8 @@ int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,
 	mr_pool_init(&f->pool, &f->budget, MR_READER_MAX);
 	mr_runs_init(&f->runs, l, f->budget.max);
 	e = fetch_alloc(f, err);
+	if (!e)
+		e = mr_record_ring(l, &f->ring, err);
 	if (!e && (mode == MR_FETCH_AHEAD || f->remote)) {
 		/* Before a worker comes and takes it. */
 		atomic_store(&f->slow, true);

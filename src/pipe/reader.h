@@ -27,6 +27,8 @@ struct mr_request {
 	int result;	 /* bytes or -errno */
 	int parts;	 /* completions still to come */
 	uint64_t issued; /* when, for the shaper */
+	uint64_t sent;	 /* ticks, and which sample: for the trace */
+	uint64_t index, position;
 	char path[4096]; /* opened when at.fd is -1 */
 };
 

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trace: record where every microsecond of every batch went, and say it. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "consume.h"
+#include "core/str.h"
+
+struct trace {
+	struct mr_options loader;
+	double seconds;
+	const char *rank, *out;
+	bool summary, json;
+};
+
+#define T struct trace
+
+static const struct mr_param options[] = {
+	MR_TEXT(T, out, "",
+		"the file; its ending tells the kind: .mrt (trace.mrt when "
+		"none is given)"),
+	MR_BOOL(T, summary, "no",
+		"of a trace: say what is in it, which is done anyway unless "
+		"--out asks for a file"),
+	MR_BOOL(T, json, "no", "the summary as one JSON object"),
+	MR_TIME(T, seconds, "0", 0, 1e9, "stop after this time; 0: never"),
+	MR_TEXT(T, rank, "",
+		"R/N: deliver the share of rank R of N, counted from 0"),
+	MR_PARAM_END
+};
+
+static bool ends_in(const char *s, const char *end)
+{
+	size_t n = strlen(s), k = strlen(end);
+
+	return n >= k && strcmp(s + n - k, end) == 0;
+}
+
+static int tell_summary(const char *file, bool json)
+{
+	struct mr_err err;
+	char *text;
+
+	if (mr_trace_summary(file, json, &text, &err))
+		return cli_fail(&err);
+	fputs(text, stdout);
+	if (json)
+		fputs("\n", stdout);
+	free(text);
+	return EXIT_DONE;
+}
+
+/* ---- recording ---- */
+
+static void tell_recorded(const char *file, const struct mr_recorded *r)
+{
+	char n[32], size[32], lost[32];
+
+	fprintf(stderr, "millrace: %s: %s spans, %s", file,
+		mr_str_count(n, r->spans), mr_str_size(size, (double)r->bytes));
+	if (r->lost)
+		fprintf(stderr,
+			"; %s spans were LOST: the disk or this "
+			"machine was too slow for them",
+			mr_str_count(lost, r->lost));
+	fputs("\n", stderr);
+}
+
+static int record(struct trace *o, const char *pipeline, const char *file)
+{
+	struct cli_job j = { .opt = &o->loader, .seconds = o->seconds };
+	struct mr_recorded recorded;
+	struct mr_err err;
+	int e;
+
+	o->loader.trace = file;
+	e = cli_job_open(&j, pipeline, &err);
+	if (!e)
+		e = cli_job_consume(&j, "trace", &err);
+	if (e)
+		cli_fail(&err);
+	mr_loader_close_traced(j.l, &recorded);
+	if (recorded.failed.code && !e)
+		e = cli_fail(&recorded.failed) ? MR_EIO : 0;
+	if (recorded.spans)
+		tell_recorded(file, &recorded);
+	return e ? EXIT_FAILED : EXIT_DONE;
+}
+
+static int run_pipeline(const struct cli_args *args, struct trace *o)
+{
+	int code = cli_parse_rank(o->rank, &o->loader);
+
+	if (!code)
+		code = record(o, args->argv[0], o->out);
+	return code ? code : tell_summary(o->out, o->json);
+}
+
+static int run(const struct cli_args *args, void *options_)
+{
+	struct trace *o = options_;
+
+	if (args->argc != 1)
+		return cli_usage("trace takes one pipeline, or a trace; quote "
+				 "it: millrace trace 'files DIR | batch 64'");
+	if (ends_in(args->argv[0], ".mrt") && access(args->argv[0], F_OK) == 0)
+		return tell_summary(args->argv[0], o->json);
+	if (!*o->out)
+		o->out = "trace.mrt";
+	return run_pipeline(args, o);
+}
+
+const struct cli_command cli_command_trace = {
+	.name = "trace",
+	.args = "PIPELINE | FILE.mrt",
+	.help = "record what each thread does, and when; say where the time "
+		"of every batch went",
+	.more = "Runs one epoch unless --epochs, --samples or --seconds says "
+		"otherwise.\nOf a FILE.mrt that was recorded, says what is in "
+		"it.\n",
+	.size = sizeof(struct trace),
+	.options = options,
+	.takes_loader_options = true,
+	.loader = offsetof(struct trace, loader),
+	.run = run,
+};

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What follows from all spans together: the batches' order, who held up
+ * whom, the budget. */
+#include "analyze/summary.h"
+
+/* ---- batches ---- */
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/*
+ * Head-of-line blocking: the consumer waits for a batch while a later one
+ * lies ready. From the last batch to the first, with the earliest moment at
+ * which one of those behind was ready.
+ */
+static void find_blocked(struct mr_trace *t)
+{
+	uint64_t earliest = UINT64_MAX;
+
+	for (size_t i = t->batches; i-- > 0;) {
+		struct mr_trace_batch *b = &t->batch[i];
+		uint64_t from = later(b->asked, earliest);
+
+		if (b->asked && b->ready && earliest < b->ready &&
+		    from < b->ready) {
+			b->blocked = b->ready - from;
+			t->blocked += b->blocked;
+		}
+		if (b->ready && b->ready < earliest)
+			earliest = b->ready;
+	}
+}
+
+static void find_late(struct mr_trace *t)
+{
+	uint64_t earliest = UINT64_MAX;
+
+	for (size_t i = t->batches; i-- > 0;) {
+		struct mr_trace_batch *b = &t->batch[i];
+
+		if (!b->ready)
+			continue;
+		b->late = b->ready > earliest;
+		t->late += b->late;
+		if (b->ready < earliest)
+			earliest = b->ready;
+	}
+}
+
+static bool batch_times(struct mr_trace *t)
+{
+	bool ok = true;
+
+	for (size_t i = 0; i < t->batches && ok; i++) {
+		const struct mr_trace_batch *b = &t->batch[i];
+
+		if (b->ready)
+			ok = mr_times_add(&t->prepare, b->ready - b->begun);
+		if (ok && b->taken)
+			ok = mr_times_add(&t->wait, b->taken - b->asked);
+		if (ok && b->taken && b->ready)
+			ok = mr_times_add(
+				&t->delay,
+				b->taken > b->ready ? b->taken - b->ready : 0);
+		if (ok && b->consumed && b->consumed >= b->taken && b->taken)
+			ok = mr_times_add(&t->consume, b->consumed - b->taken);
+	}
+	return ok;
+}
+
+/* ---- the budget ---- */
+
+static double seconds(uint64_t ns)
+{
+	return (double)ns * 1e-9;
+}
+
+static bool is_worker(const struct mr_trace_thread *h)
+{
+	return strcmp(h->role, "worker") == 0 || h->sum[MR_SPAN_SAMPLE] > 0;
+}
+
+static double at_least_0(double v)
+{
+	return v > 0 ? v : 0;
+}
+
+/*
+ * Nested spans: work (in a process that is not Millrace's: batch) holds
+ * samples, collating and waits; samples hold steps, of which step 0 is the
+ * read.
+ */
+static void add_worker(struct mr_trace *t, const struct mr_trace_thread *h)
+{
+	const uint64_t *sum = h->sum;
+	double waits = seconds(sum[MR_SPAN_WAIT_IN] + sum[MR_SPAN_WAIT_OUT]);
+	double inside = seconds(sum[MR_SPAN_SAMPLE] + sum[MR_SPAN_COLLATE]);
+	double work = seconds(sum[MR_SPAN_WORK]), engine;
+
+	if (work > 0) {
+		engine = at_least_0(work - inside - waits);
+	} else {
+		engine = at_least_0(seconds(sum[MR_SPAN_BATCH]) - inside);
+		work = inside + engine + waits;
+	}
+	t->workers++;
+	t->budget.steps += seconds(sum[MR_SPAN_STEP] - h->read);
+	t->budget.fetch += seconds(h->read);
+	t->budget.samples += at_least_0(seconds(sum[MR_SPAN_SAMPLE]) -
+					seconds(sum[MR_SPAN_STEP]));
+	t->budget.collate += seconds(sum[MR_SPAN_COLLATE]);
+	t->budget.wait_in += seconds(sum[MR_SPAN_WAIT_IN]);
+	t->budget.wait_out += seconds(sum[MR_SPAN_WAIT_OUT]);
+	t->budget.engine += engine;
+	t->budget.unattributed += at_least_0(t->seconds - work);
+}
+
+int mr_trace_conclude(struct mr_trace *t, struct mr_err *err)
+{
+	t->seconds = seconds(t->end - t->start);
+	find_late(t);
+	find_blocked(t);
+	if (!batch_times(t))
+		return mr_err_set(err, MR_ENOMEM, "out of memory");
+	for (size_t i = 0; i < t->threads; i++) {
+		const struct mr_trace_thread *h = &t->thread[i];
+
+		t->waiting_consumer += seconds(h->sum[MR_SPAN_NEXT]);
+		t->busy_consumer += seconds(h->sum[MR_SPAN_CONSUME]);
+		if (is_worker(h))
+			add_worker(t, h);
+	}
+	return 0;
+}
