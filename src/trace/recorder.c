@@ -19,7 +19,7 @@ enum {
 	MEMORY = 64 << 20,	    /* for all rings together, */
 	RING_MIN = 1 << 14,	    /* spans of each at least, */
 	RING_MAX = 1 << 17,	    /* and at most */
-	CHUNK = 8192,		    /* spans of a chunk */
+	CHUNK = 2048,		    /* spans of a chunk */
 	SLOWEST = 64,		    /* samples whose names are kept */
 };
 
