@@ -9,9 +9,15 @@ import html.entities
 import sys
 
 
-def quoted(data):
-    return ''.join(f'\\{b:03o}' if b < 32 or b > 126 or b in b'"\\?'
-                   else chr(b) for b in data)
+def rows(values):
+    line = ''
+    for v in values:
+        word = f'{v},'
+        if len(line) + len(word) > 72:
+            yield '\t' + line
+            line = ''
+        line += word
+    yield '\t' + line
 
 
 def main():
@@ -27,20 +33,17 @@ def main():
           f'{max(map(len, names))} }};\n')
     print('/* Of each: its name, a zero, 1 when it needs no semicolon or 2,')
     print(' * its characters, a zero. In the order of the names. */')
-    print('static const char entities[] =')
-    places, at = [], 0
+    places, table = [], b''
     for name in sorted(names):
         text, old = names[name]
-        data = (name.encode() + b'\0' + (b'\1' if old else b'\2') +
-                text.encode() + b'\0')
-        places.append(at)
-        at += len(data)
-        print(f'"{quoted(data)}"')
-    print(';\n')
-    assert at < 65536
-    print('static const uint16_t entity_at[ENTITIES] = {')
-    for i in range(0, len(places), 10):
-        print('\t' + ' '.join(f'{p},' for p in places[i:i + 10]))
+        places.append(len(table))
+        table += (name.encode() + b'\0' + (b'\1' if old else b'\2') +
+                  text.encode() + b'\0')
+    assert len(table) < 65536
+    print(f'static const uint8_t entities[{len(table)}] = {{')
+    print('\n'.join(rows(table)))
+    print('};\n\nstatic const uint16_t entity_at[ENTITIES] = {')
+    print('\n'.join(rows(places)))
     print('};\n/* clang-format on */')
 
 

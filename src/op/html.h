@@ -40,7 +40,8 @@ struct mr_html_node {
 	/* Words, and those in links; marks such as commas and full stops. Of
 	 * a block what its lines have, later what it has in all. */
 	uint32_t words, links, marks;
-	uint32_t prose; /* words of sentences in all that it holds */
+	/* In all that it holds: words of sentences, words, those in links. */
+	uint32_t prose, total, linked;
 	float score;
 	uint8_t tag, flags, hints;
 };

@@ -133,8 +133,8 @@ static int from_1252(struct job *j)
 	uint8_t *to, *at;
 
 	for (size_t i = 0; i < j->bytes; i++)
-		more += (j->page[i] >= 0x80) + (j->page[i] >= 0x80 &&
-						j->page[i] < 0xa0);
+		more += (j->page[i] >= 0x80) +
+			(j->page[i] >= 0x80 && j->page[i] < 0xa0);
 	to = at = room(j, j->bytes + more);
 	if (!to)
 		return MR_ELIMIT;
@@ -220,8 +220,8 @@ static int from_other(struct mr_html_coder *c, const char *name, struct job *j)
 		if (j->size != SIZE_MAX)
 			return 0;
 	}
-	return e ? e
-		 : mr_err_set(j->err, MR_ELIMIT,
+	return e ? e :
+		   mr_err_set(j->err, MR_ELIMIT,
 			      "a page of %zu bytes is more than three times "
 			      "as long in UTF-8; its encoding cannot be %s",
 			      j->bytes, name);
@@ -240,7 +240,9 @@ static const struct {
 	{ "\x89PNG", "a PNG image", 4 },
 	{ "\xff\xd8\xff", "a JPEG image", 3 },
 	{ "GIF8", "a GIF image", 4 },
-	{ "\x7f" "ELF", "a program", 4 },
+	{ "\x7f"
+	  "ELF",
+	  "a program", 4 },
 };
 
 static bool is_control(uint8_t c)

@@ -27,9 +27,6 @@ int mr_html_utf8(struct mr_html_coder *c, const char *given,
 		 const uint8_t *page, size_t bytes, struct mr_arena *a,
 		 const uint8_t **to, size_t *size, struct mr_err *err);
 
-/* Whether a converter for that name is there. */
-bool mr_html_knows(const char *name);
-
 /* At most so many bytes of UTF-8 come out. */
 size_t mr_html_bound(const uint8_t *page, size_t bytes);
 

@@ -50,7 +50,7 @@ static const char *lookup(const uint8_t *name, size_t n)
 
 	while (lo < hi) {
 		size_t mid = (lo + hi) / 2;
-		const char *is = entities + entity_at[mid];
+		const char *is = (const char *)entities + entity_at[mid];
 		size_t length = strlen(is);
 		int order = memcmp(name, is, n < length ? n : length);
 
@@ -101,6 +101,6 @@ size_t mr_html_entity(const uint8_t *p, size_t n, uint8_t *to, size_t *made)
 {
 	if (n < 3)
 		return 0;
-	return p[1] == '#' ? by_number(p, n, to, made)
-			   : by_name(p, n, to, made);
+	return p[1] == '#' ? by_number(p, n, to, made) :
+			     by_name(p, n, to, made);
 }

@@ -13,7 +13,7 @@ struct word {
 	size_t n;
 };
 
-enum kind {
+enum {
 	ARTICLE = 1, /* with TEXT: the text of an article */
 	TEXT = 2,
 	GOOD = 4,
@@ -23,109 +23,108 @@ enum kind {
 	HIDDEN = 64,
 };
 
-/* Sorted. A word that ends with '*' stands for all that begin so. */
-static const struct {
-	const char *word;
-	unsigned kind;
-} words[] = {
-	{ "ad", BAD },
-	{ "ads", BAD },
-	{ "advert*", BAD },
-	{ "article", ARTICLE | GOOD },
-	{ "articlebody", ARTICLE | TEXT | GOOD },
-	{ "articlecontent", ARTICLE | TEXT | GOOD },
-	{ "articletext", ARTICLE | TEXT | GOOD },
-	{ "author*", NOTE },
-	{ "banner*", BAD },
-	{ "bio", BAD },
-	{ "blog", GOOD },
-	{ "body", TEXT },
-	{ "breadcrumb*", BAD },
-	{ "byline", NOTE },
-	{ "caption*", NOTE },
-	{ "comment*", COMMENT },
-	{ "content", TEXT | GOOD },
-	{ "cookie*", BAD },
-	{ "copyright", NOTE },
-	{ "credit*", NOTE },
-	{ "dateline", NOTE },
-	{ "disqus", COMMENT },
-	{ "entry", ARTICLE | GOOD },
-	{ "footer*", BAD },
-	{ "hidden", HIDDEN },
-	{ "masthead", BAD },
-	{ "menu*", BAD },
-	{ "meta", NOTE },
-	{ "metadata", NOTE },
-	{ "modal", BAD },
-	{ "nav", BAD },
-	{ "navbar", BAD },
-	{ "navigation", BAD },
-	{ "newsletter*", BAD },
-	{ "outbrain", BAD },
-	{ "pagination", BAD },
-	{ "popular", BAD },
-	{ "popup", BAD },
-	{ "post", ARTICLE | GOOD },
-	{ "promo*", BAD },
-	{ "pullquote", NOTE },
-	{ "recirc*", BAD },
-	{ "recommend*", BAD },
-	{ "related*", BAD },
-	{ "replies", COMMENT },
-	{ "respond", COMMENT },
-	{ "share*", BAD },
-	{ "sharing", BAD },
-	{ "sidebar*", BAD },
-	{ "signup", BAD },
-	{ "skip", BAD },
-	{ "social*", BAD },
-	{ "sponsor*", BAD },
-	{ "story", ARTICLE | GOOD },
-	{ "subscribe*", BAD },
-	{ "taboola", BAD },
-	{ "tags", NOTE },
-	{ "teaser*", BAD },
-	{ "text", TEXT },
-	{ "timestamp", NOTE },
-	{ "toolbar", BAD },
-	{ "trending", BAD },
-	{ "widget*", BAD },
-};
+#define IS(s, kind)                                                    \
+	(w->n == sizeof(s) - 1 && !memcmp(w->text, s, sizeof(s) - 1) ? \
+		 (kind) :                                              \
+		 0)
+#define BEGINS(s, kind) (!memcmp(w->text, s, sizeof(s) - 1) ? (kind) : 0)
 
-static int order(const struct word *w, const char *is)
+/* A switch, not a table: pages have thousands of these words, and most of
+ * them are none of ours. */
+/* clang-format off */
+static int kind_of(const struct word *w)
 {
-	size_t n = strlen(is);
-
-	if (is[n - 1] == '*' && w->n >= n - 1)
-		return memcmp(w->text, is, n - 1);
-	return strcmp(w->text, is);
-}
-
-static unsigned lookup(const struct word *w)
-{
-	size_t lo = 0, hi = sizeof(words) / sizeof(*words);
-
-	while (lo < hi) {
-		size_t mid = (lo + hi) / 2;
-		int o = order(w, words[mid].word);
-
-		if (!o)
-			return words[mid].kind;
-		if (o < 0)
-			hi = mid;
-		else
-			lo = mid + 1;
+	switch (w->text[0]) {
+	case 'a':
+		return IS("ad", BAD) |
+		       IS("ads", BAD) |
+		       BEGINS("advert", BAD) |
+		       IS("article", ARTICLE | GOOD) |
+		       IS("articlebody", ARTICLE | TEXT | GOOD) |
+		       IS("articlecontent", ARTICLE | TEXT | GOOD) |
+		       IS("articletext", ARTICLE | TEXT | GOOD) |
+		       BEGINS("author", NOTE);
+	case 'b':
+		return BEGINS("banner", BAD) |
+		       IS("bio", BAD) |
+		       IS("blog", GOOD) |
+		       IS("body", TEXT) |
+		       BEGINS("breadcrumb", BAD) |
+		       IS("byline", NOTE);
+	case 'c':
+		return BEGINS("caption", NOTE) |
+		       BEGINS("comment", COMMENT) |
+		       IS("content", TEXT | GOOD) |
+		       BEGINS("cookie", BAD) |
+		       IS("copyright", NOTE) |
+		       BEGINS("credit", NOTE);
+	case 'd':
+		return IS("dateline", NOTE) |
+		       IS("disqus", COMMENT);
+	case 'e':
+		return IS("entry", ARTICLE | GOOD);
+	case 'f':
+		return BEGINS("footer", BAD);
+	case 'h':
+		return IS("hidden", HIDDEN);
+	case 'm':
+		return IS("masthead", BAD) |
+		       BEGINS("menu", BAD) |
+		       IS("meta", NOTE) |
+		       IS("metadata", NOTE) |
+		       IS("modal", BAD);
+	case 'n':
+		return IS("nav", BAD) |
+		       IS("navbar", BAD) |
+		       IS("navigation", BAD) |
+		       BEGINS("newsletter", BAD);
+	case 'o':
+		return IS("outbrain", BAD);
+	case 'p':
+		return IS("pagination", BAD) |
+		       IS("popular", BAD) |
+		       IS("popup", BAD) |
+		       IS("post", ARTICLE | GOOD) |
+		       BEGINS("promo", BAD) |
+		       IS("pullquote", NOTE);
+	case 'r':
+		return BEGINS("recirc", BAD) |
+		       BEGINS("recommend", BAD) |
+		       BEGINS("related", BAD) |
+		       IS("replies", COMMENT) |
+		       IS("respond", COMMENT);
+	case 's':
+		return BEGINS("share", BAD) |
+		       IS("sharing", BAD) |
+		       BEGINS("sidebar", BAD) |
+		       IS("signup", BAD) |
+		       IS("skip", BAD) |
+		       BEGINS("social", BAD) |
+		       BEGINS("sponsor", BAD) |
+		       IS("story", ARTICLE | GOOD) |
+		       BEGINS("subscribe", BAD);
+	case 't':
+		return IS("taboola", BAD) |
+		       IS("tags", NOTE) |
+		       BEGINS("teaser", BAD) |
+		       IS("text", TEXT) |
+		       IS("timestamp", NOTE) |
+		       IS("toolbar", BAD) |
+		       IS("trending", BAD);
+	case 'w':
+		return BEGINS("widget", BAD);
+	default:
+		return 0;
 	}
-	return 0;
 }
+/* clang-format on */
 
 /* The next word of a value, in lower case; what is too long is cut. */
 static size_t next_word(const uint8_t *p, size_t n, struct word *w)
 {
 	size_t i = 0;
 
-	w->n = 0;
+	*w = (struct word){ 0 };
 	while (i < n && !mr_html_letter(p[i]))
 		i++;
 	while (i < n && mr_html_letter(p[i])) {
@@ -135,12 +134,11 @@ static size_t next_word(const uint8_t *p, size_t n, struct word *w)
 			w->text[w->n++] = (char)(p[i] | 0x20);
 		i++;
 	}
-	w->text[w->n] = 0;
 	return i;
 }
 
 /* Names of one part, up to a space, together say more than each. */
-static unsigned meaning(unsigned kinds)
+static unsigned meaning(int kinds)
 {
 	unsigned h = 0;
 
@@ -164,7 +162,7 @@ unsigned mr_html_hints(const uint8_t *value, size_t n)
 	unsigned hints = 0;
 
 	for (size_t i = 0; i < n;) {
-		unsigned kinds = 0;
+		int kinds = 0;
 
 		while (i < n && !mr_html_space(value[i])) {
 			struct word w;
@@ -174,7 +172,7 @@ unsigned mr_html_hints(const uint8_t *value, size_t n)
 				left++;
 			i += next_word(value + i, left, &w);
 			if (w.n)
-				kinds |= lookup(&w);
+				kinds |= kind_of(&w);
 		}
 		hints |= meaning(kinds);
 		while (i < n && mr_html_space(value[i]))

@@ -223,9 +223,9 @@ const char *mr_html_name(const char *given, const uint8_t *page, size_t n,
 	if (is)
 		return is;
 	if (*given) {
-		is = !strncasecmp(given, "utf-16le", 8)	  ? "UTF-16LE"
-		     : !strncasecmp(given, "utf-16be", 8) ? "UTF-16BE"
-							  : NULL;
+		is = !strncasecmp(given, "utf-16le", 8) ? "UTF-16LE" :
+		     !strncasecmp(given, "utf-16be", 8) ? "UTF-16BE" :
+							  NULL;
 		return is ? is : mr_html_label(given, strlen(given));
 	}
 	is = by_zeros(page, n);

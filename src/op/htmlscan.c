@@ -83,8 +83,8 @@ static void attribute(struct mr_html_mark *m, const uint8_t *name, size_t size,
 		if (same(name, size, "id"))
 			h = mr_html_hints(v, n);
 		else if (same(name, size, "itemprop"))
-			h = same(v, n, "articlebody") ? MR_HINT_BODY
-						      : mr_html_hints(v, n);
+			h = same(v, n, "articlebody") ? MR_HINT_BODY :
+							mr_html_hints(v, n);
 		break;
 	case 'r':
 		if (same(name, size, "role"))
@@ -203,8 +203,7 @@ const uint8_t *mr_html_find_end(const uint8_t *p, const uint8_t *end,
 		if (!p)
 			return NULL;
 		if (p[1] == '/')
-			while (i < size &&
-			       lower(p[2 + i]) == lower(name[i]))
+			while (i < size && lower(p[2 + i]) == lower(name[i]))
 				i++;
 		if (i == size && p[1] == '/' &&
 		    (p + 2 + size == end || !mr_html_letter(p[2 + size])))
@@ -216,22 +215,36 @@ const uint8_t *mr_html_find_end(const uint8_t *p, const uint8_t *end,
 
 /* ---- text ---- */
 
-enum { SPACE = 1, MARK = 2, WIDE = 4, DENSE = 8 };
+enum { SPACE = 1, MARK = 2, WIDE = 4, DENSE = 8, LEAD = 16 };
 
 /* By a character's first byte. Chinese and Japanese write no blanks, nor
  * does Thai: their words are counted by characters. */
 static const uint8_t kinds[256] = {
-	[' '] = SPACE,	 ['\n'] = SPACE,  ['\t'] = SPACE,
-	['\r'] = SPACE,	 ['\f'] = SPACE,  [0] = SPACE,
-	[','] = MARK,	 ['.'] = MARK,	  ['!'] = MARK,
-	['?'] = MARK,	 [';'] = MARK,	  [0xe3] = WIDE,
-	[0xe4 ... 0xe9] = WIDE, [0xe0] = DENSE,
+	[0] = SPACE,	['\t'] = SPACE,	       ['\n'] = SPACE,
+	['\f'] = SPACE, ['\r'] = SPACE,	       [' '] = SPACE,
+	['!'] = MARK,	[','] = MARK,	       ['.'] = MARK,
+	[';'] = MARK,	['?'] = MARK,	       [0xd8] = LEAD,
+	[0xdb] = LEAD,	[0xe0] = DENSE | LEAD, [0xe3] = WIDE | LEAD,
+	[0xe4] = WIDE,	[0xe5] = WIDE,	       [0xe6] = WIDE,
+	[0xe7] = WIDE,	[0xe8] = WIDE,	       [0xe9] = WIDE,
+	[0xef] = LEAD,
 };
 
-static bool wide_mark(const uint8_t *p, size_t n)
+/* Commas and full stops of other scripts. */
+static bool is_mark(const uint8_t *p, size_t n)
 {
-	return n >= 3 && ((p[0] == 0xe3 && p[1] == 0x80 &&
-			   (p[2] == 0x81 || p[2] == 0x82)));
+	static const char marks[][4] = {
+		"\xd8\x8c",	"\xdb\x94",	"\xe0\xa5\xa4", "\xe3\x80\x81",
+		"\xe3\x80\x82", "\xef\xbc\x81", "\xef\xbc\x8c", "\xef\xbc\x9f",
+	};
+
+	for (size_t i = 0; i < sizeof(marks) / sizeof(*marks); i++) {
+		size_t k = marks[i][2] ? 3 : 2;
+
+		if (n >= k && !memcmp(p, marks[i], k))
+			return true;
+	}
+	return false;
 }
 
 struct mr_html_count mr_html_count(const uint8_t *p, size_t n)
@@ -243,13 +256,14 @@ struct mr_html_count mr_html_count(const uint8_t *p, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		uint8_t k = kinds[p[i]];
 
-		c.words += !in_word && !(k & SPACE);
-		in_word = !(k & SPACE);
-		if (!(k & ~SPACE))
+		c.words += !in_word && k != SPACE;
+		in_word = k != SPACE;
+		c.marks += k == MARK;
+		if (k <= MARK)
 			continue;
-		c.marks += k == MARK || wide_mark(p + i, n - i);
-		wide += k == WIDE;
-		dense += k == DENSE;
+		wide += k & WIDE && 1;
+		dense += k & DENSE && 1;
+		c.marks += k & LEAD && is_mark(p + i, n - i);
 	}
 	wide = wide / 2 + dense / 5;
 	if (wide > c.words)

@@ -11,9 +11,9 @@
 struct mr_html_mark {
 	const uint8_t *name;
 	size_t size;
-	bool ends;    /* </name> */
-	bool empty;   /* <name/> */
-	bool link;    /* has href */
+	bool ends;     /* </name> */
+	bool empty;    /* <name/> */
+	bool link;     /* has href */
 	uint8_t hints; /* enum mr_html_hint */
 };
 

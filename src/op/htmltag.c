@@ -35,9 +35,9 @@ enum mr_html_tag mr_html_tag(const uint8_t *name, size_t n)
 		int order = memcmp(s, names[mid].text, NAME_MAX_BYTES);
 
 		if (!order)
-			return names[mid].length == n
-				       ? (enum mr_html_tag)(MR_TAG_a + mid)
-				       : MR_TAG_OTHER;
+			return names[mid].length == n ?
+				       (enum mr_html_tag)(MR_TAG_a + mid) :
+				       MR_TAG_OTHER;
 		if (order < 0)
 			hi = mid;
 		else

@@ -7,21 +7,20 @@
 #include <stdint.h>
 
 enum {
-	MR_TAG_VOID = 1,      /* has no content */
-	MR_TAG_BLOCK = 2,     /* begins and ends a line */
-	MR_TAG_RAW = 4,	      /* its content is no HTML; it is left out */
-	MR_TAG_DROP = 8,      /* never part of an article */
-	MR_TAG_ENDS_P = 16,   /* a paragraph ends where it begins */
-	MR_TAG_SCOPE = 32,    /* ends inside do not reach out of it */
-	MR_TAG_HEADING = 64,  /* h1 to h6 */
-	MR_TAG_NOTE = 128,    /* beside the text: captions and the like */
+	MR_TAG_VOID = 1,     /* has no content */
+	MR_TAG_BLOCK = 2,    /* begins and ends a line */
+	MR_TAG_RAW = 4,	     /* its content is no HTML; it is left out */
+	MR_TAG_DROP = 8,     /* never part of an article */
+	MR_TAG_ENDS_P = 16,  /* a paragraph ends where it begins */
+	MR_TAG_SCOPE = 32,   /* ends inside do not reach out of it */
+	MR_TAG_HEADING = 64, /* h1 to h6 */
 };
 
 /* NAME, its flags. In the order of their names: they are looked up so. */
 /* clang-format off */
 #define MR_TAGS(X) \
 	X(a, 0) \
-	X(address, MR_TAG_BLOCK | MR_TAG_ENDS_P | MR_TAG_NOTE) \
+	X(address, MR_TAG_BLOCK | MR_TAG_ENDS_P) \
 	X(area, MR_TAG_VOID) \
 	X(article, MR_TAG_BLOCK | MR_TAG_ENDS_P) \
 	X(aside, MR_TAG_BLOCK | MR_TAG_ENDS_P | MR_TAG_DROP) \
@@ -32,7 +31,7 @@ enum {
 	X(br, MR_TAG_VOID) \
 	X(button, MR_TAG_DROP | MR_TAG_SCOPE) \
 	X(canvas, MR_TAG_DROP) \
-	X(caption, MR_TAG_BLOCK | MR_TAG_SCOPE | MR_TAG_NOTE) \
+	X(caption, MR_TAG_BLOCK | MR_TAG_SCOPE) \
 	X(center, MR_TAG_BLOCK | MR_TAG_ENDS_P) \
 	X(col, MR_TAG_VOID) \
 	X(colgroup, MR_TAG_BLOCK) \
@@ -46,8 +45,8 @@ enum {
 	X(dt, MR_TAG_BLOCK | MR_TAG_ENDS_P) \
 	X(embed, MR_TAG_VOID) \
 	X(fieldset, MR_TAG_BLOCK | MR_TAG_ENDS_P) \
-	X(figcaption, MR_TAG_BLOCK | MR_TAG_ENDS_P | MR_TAG_NOTE) \
-	X(figure, MR_TAG_BLOCK | MR_TAG_ENDS_P | MR_TAG_NOTE) \
+	X(figcaption, MR_TAG_BLOCK | MR_TAG_ENDS_P | MR_TAG_DROP) \
+	X(figure, MR_TAG_BLOCK | MR_TAG_ENDS_P) \
 	X(footer, MR_TAG_BLOCK | MR_TAG_ENDS_P | MR_TAG_DROP) \
 	X(form, MR_TAG_BLOCK | MR_TAG_ENDS_P) \
 	X(frameset, MR_TAG_BLOCK) \
