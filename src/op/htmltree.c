@@ -138,7 +138,7 @@ static void close_item(struct parser *p, enum mr_html_tag a, enum mr_html_tag b)
 
 enum { CELL = 1, ROW = 2, PART = 4 };
 
-static int table_level(uint8_t tag)
+static int table_level(unsigned tag)
 {
 	switch (tag) {
 	case MR_TAG_td:
@@ -337,7 +337,7 @@ static void end(struct parser *p, const struct mr_html_mark *m)
 		return;
 	if (tag == MR_TAG_a)
 		end_link(p);
-	else if (tag == MR_TAG_table || table_level((uint8_t)tag))
+	else if (tag == MR_TAG_table || table_level(tag))
 		end_table_part(p, tag);
 	else if (flags & (MR_TAG_BLOCK | MR_TAG_DROP | MR_TAG_SCOPE))
 		close_tag(p, tag);
