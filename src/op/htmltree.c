@@ -459,19 +459,20 @@ static size_t count_marks(const uint8_t *p, size_t n)
 int mr_html_parse(struct mr_html *h, const uint8_t *page, size_t bytes,
 		  struct mr_arena *a, struct mr_err *err)
 {
-	size_t most = 2 * count_marks(page, bytes) + 2;
+	size_t tags = count_marks(page, bytes);
+	size_t need = (2 * tags + 2) * sizeof(*h->node);
 	struct parser *p = mr_arena_take(a, sizeof(*p));
 
 	*h = (struct mr_html){ .page = page, .bytes = bytes };
 	if (bytes < UINT32_MAX)
-		h->node = mr_arena_take(a, most * sizeof(*h->node));
+		h->node = mr_arena_take(a, need);
 	if (!p || !h->node)
 		return mr_err_set(err, MR_ELIMIT,
 				  "a page of %zu bytes with %zu tags needs %zu "
-				  "bytes for its tree, which is more than a "
+				  "bytes for its tree, and %zu is what a "
 				  "sample may take; raise --memory, or leave "
 				  "it out with --on-error skip",
-				  bytes, most / 2, most * sizeof(*h->node));
+				  bytes, tags, need, a->max);
 	memset(p, 0, sizeof(*p));
 	p->h = h;
 	parse(p);

@@ -110,5 +110,4 @@ const struct mr_op mr_op_extract_text = {
 	.run = run,
 	.local = sizeof(struct mr_html_coder),
 	.drop = drop,
-	.gives = "text",
 };
