@@ -53,7 +53,7 @@ struct mr_html {
 	uint32_t count;
 };
 
-/* Fails when the arena has no room: MR_ELIMIT. */
+/* The page has less than 4 GB. Fails when the arena has no room: MR_ELIMIT. */
 int mr_html_parse(struct mr_html *h, const uint8_t *page, size_t bytes,
 		  struct mr_arena *a, struct mr_err *err);
 

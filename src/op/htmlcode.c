@@ -305,17 +305,18 @@ int mr_html_utf8(struct mr_html_coder *c, const char *given,
 	return e;
 }
 
-/* Of large ones it is worth looking at all. */
-size_t mr_html_bound(const uint8_t *page, size_t bytes)
+/* Of large ones it is worth looking at all. Of UTF-8, character references
+ * alone may make more than they are: &nGt; is two characters of six bytes. */
+size_t mr_html_bound(const char *given, const uint8_t *page, size_t bytes)
 {
+	enum { LARGE = 1 << 20 };
+	const char *name = NULL;
 	size_t mark;
-	const char *name;
 
-	if (bytes >= (size_t)1 << 20) {
-		name = mr_html_name("", page, bytes, &mark);
-		if ((!name || !strcmp(name, "UTF-8")) &&
-		    mr_utf8_valid(page, bytes))
-			return bytes + bytes / 5 + 16;
-	}
+	if (bytes >= LARGE)
+		name = mr_html_name(given, page, bytes, &mark);
+	if (bytes >= LARGE && (!name || !strcmp(name, "UTF-8")) &&
+	    mr_utf8_valid(page, bytes))
+		return bytes + bytes / 5 + 16;
 	return bytes < SIZE_MAX / 4 ? 3 * bytes + 80 : SIZE_MAX;
 }

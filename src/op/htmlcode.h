@@ -27,8 +27,8 @@ int mr_html_utf8(struct mr_html_coder *c, const char *given,
 		 const uint8_t *page, size_t bytes, struct mr_arena *a,
 		 const uint8_t **to, size_t *size, struct mr_err *err);
 
-/* At most so many bytes of UTF-8 come out. */
-size_t mr_html_bound(const uint8_t *page, size_t bytes);
+/* At most so many bytes its text has. */
+size_t mr_html_bound(const char *given, const uint8_t *page, size_t bytes);
 
 bool mr_utf8_valid(const uint8_t *p, size_t n);
 size_t mr_utf8_write(uint32_t code, uint8_t *to); /* at most 4 bytes */

@@ -464,8 +464,7 @@ int mr_html_parse(struct mr_html *h, const uint8_t *page, size_t bytes,
 	struct parser *p = mr_arena_take(a, sizeof(*p));
 
 	*h = (struct mr_html){ .page = page, .bytes = bytes };
-	if (bytes < UINT32_MAX)
-		h->node = mr_arena_take(a, need);
+	h->node = mr_arena_take(a, need);
 	if (!p || !h->node)
 		return mr_err_set(err, MR_ELIMIT,
 				  "a page of %zu bytes with %zu tags needs %zu "

@@ -51,7 +51,7 @@ static void extract(struct mr_html_coder *c, struct mr_arena *scratch,
 {
 	struct mr_err err;
 	struct mr_html h;
-	size_t cap = mr_html_bound(page, bytes), n;
+	size_t cap = mr_html_bound(encoding, page, bytes), n;
 	const uint8_t *utf8;
 	uint8_t *text;
 

@@ -12,7 +12,9 @@ import subprocess
 from collections import Counter
 
 import millrace
+import numpy as np
 import pytest
+from test_tokenize import CHARS, gpt2_piece, pieces
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = os.environ.get("MILLRACE_BIN", str(ROOT / "build" / "millrace"))
@@ -60,6 +62,36 @@ def test_the_articles_of_made_pages_come_back_exactly(tmp_path):
         assert g == t.read_bytes(), p
     assert 35e3 < sum(p.stat().st_size for p in pages) / 60 < 50e3
     assert 2.9e3 < sum(t.stat().st_size for t in texts) / 60 < 3.7e3
+
+
+def test_the_example_gives_the_rows_of_the_texts_tokens(tmp_path):
+    synth(tmp_path, "--count", 6, "--classes", 2)
+    lines = (ROOT / "examples" / "nlp.txt").read_text().split("\n")
+    steps = [x for x in lines if x and not x.startswith("#")]
+    pipeline = " | ".join(steps)
+    for name in ("pages", "encoder.json", "vocab.bpe", "table.npy"):
+        assert pipeline.count(name) == 1
+        pipeline = pipeline.replace(name, str(tmp_path / name))
+    loader = millrace.Loader(pipeline, order="sequential")
+    got = [np.array(x) for b in loader for x in b.samples("ids")]
+
+    back = {c: b for b, c in CHARS.items()}
+    ids = json.loads((tmp_path / "encoder.json").read_text())
+    assert sorted(ids.values()) == list(range(2000))
+    merges = {tuple(bytes(back[c] for c in w) for w in x.split(" ")): i
+              for i, x in enumerate((tmp_path / "vocab.bpe").read_text(
+                  encoding="utf-8").split("\n")[1:-1])}
+    ids = {bytes(back[c] for c in t): i for t, i in ids.items()
+           if t != "<|endoftext|>"}
+    table = np.load(tmp_path / "table.npy")
+    assert table.shape == (2000, 768) and 0.015 < table.std() < 0.025
+    texts = sorted((tmp_path / "texts").rglob("*.txt"))
+    assert len(texts) == len(got) == 6
+    for f, rows in zip(texts, got):
+        want = [ids[t] for p in pieces(f.read_bytes())
+                for t in gpt2_piece(p, merges)]
+        assert np.array_equal(rows, table[want])
+        assert 600 < len(want) < 1200
 
 
 def article(inside):
@@ -290,8 +322,8 @@ def test_other_types_are_refused(tmp_path):
 # ---- real pages ----
 
 def shingles(words, n=4):
-    return Counter(tuple(words[i:i + n])
-                   for i in range(max(1, len(words) - n + 1)))
+    return Counter(tuple(words[i:i + n]) for i in range(
+        max(1, len(words) - n + 1)) if words)
 
 
 def f1(truth, got):
@@ -300,7 +332,8 @@ def f1(truth, got):
     for a, b in zip(truth, got):
         a, b = (shingles(re.findall(r"\w+", x)) for x in (a, b))
         both = (a & b).total()
-        p.append(both / max(1, b.total()))
+        if b:
+            p.append(both / b.total())
         r.append(both / a.total())
     p, r = sum(p) / len(p), sum(r) / len(r)
     return 2 * p * r / (p + r)

@@ -54,9 +54,15 @@ static int infer(const void *self, const struct mr_spec *in,
 static int shape(const struct mr_opctx *cx, const struct mr_tensor *in,
 		 struct mr_tensor *out)
 {
+	const struct extract_text *x = cx->self;
 	size_t bytes = (size_t)in->shape[0];
-	size_t most = mr_html_bound(in->data, bytes);
+	size_t most = mr_html_bound(x->encoding, in->data, bytes);
 
+	if (bytes >= UINT32_MAX)
+		return mr_err_set(cx->err, MR_ELIMIT,
+				  "a page of %zu bytes; 4 GB are the most that "
+				  "extract_text takes",
+				  bytes);
 	if (most > cx->limit)
 		return mr_err_set(cx->err, MR_ELIMIT,
 				  "a page of %zu bytes: its text may have %zu, "
