@@ -202,6 +202,9 @@ static size_t convert(const struct mr_html_coder *c, const struct job *j,
 		in += left < unit ? left : unit;
 		left -= left < unit ? left : unit;
 	}
+	/* Where an accent may follow, the last character is still held back. */
+	if (iconv(c->cd, NULL, NULL, &out, &free_) == (size_t)-1)
+		return SIZE_MAX;
 	return cap - free_;
 }
 
