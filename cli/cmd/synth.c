@@ -7,9 +7,11 @@
 #include "core/mem.h"
 #include "core/str.h"
 
-extern const struct synth_kind synth_kind_images, synth_kind_tensors;
+extern const struct synth_kind synth_kind_html, synth_kind_images,
+	synth_kind_tensors;
 
 static const struct synth_kind *const kinds[] = {
+	&synth_kind_html,
 	&synth_kind_images,
 	&synth_kind_tensors,
 };
@@ -190,6 +192,12 @@ const struct cli_command cli_command_synth = {
 	.args = "KIND DIR",
 	.help = "make realistic data",
 	.more = "Kinds:\n"
+		"  html     pages of news in class folders (pages/), the texts "
+		"of their\n"
+		"           articles (texts/), and for their words a "
+		"vocabulary "
+		"of GPT-2's\n"
+		"           kind and a table of embeddings\n"
 		"  images   JPEG photos in class folders: they have the "
 		"spectra, sizes and\n"
 		"           qualities of ImageNet's, and cost as much to "

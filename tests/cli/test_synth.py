@@ -54,6 +54,7 @@ def test_images_are_jpegs_in_class_folders(tmp_path):
 
 
 @pytest.mark.parametrize("kind,options", [
+    ("html", ["--count", 12]),
     ("images", ["--count", 12]),
     ("tensors", ["--count", 3000, "--files", 3]),
     ("tensors", ["--count", 40, "--each"])])
@@ -128,6 +129,35 @@ def test_odd_sizes_work(tmp_path, size):
         im = Image.open(io.BytesIO(data))
         im.load()
         assert im.size == (w, h)
+
+
+# ---- html ----
+
+def test_pages_have_texts_classes_and_a_vocabulary(tmp_path):
+    r = synth("html", tmp_path / "d", "--count", 25, "--classes", 4)
+    files = content(tmp_path / "d")
+    assert len(files) == 53 and "53 files" in r.stdout
+    assert "millrace run 'files " in r.stdout
+    pages = [f for f in files if f.startswith("pages/")]
+    assert "pages/class-003/page-000003.html" in pages and len(pages) == 25
+    for name in pages:
+        text = name.replace("pages/", "texts/").replace(".html", ".txt")
+        first = files[text].decode().split(".")[0].split(" ")[0]
+        assert f"<p>{first}" in files[name].decode()
+    for name in ("encoder.json", "vocab.bpe", "table.npy"):
+        assert files[name]
+
+
+def test_the_example_of_texts_runs_on_made_pages(mill, tmp_path):
+    synth("html", tmp_path, "--count", 20)
+    example = f"@{mill.root}/examples/nlp.txt"
+    one, two = (mill.json("run", example, "--threads", n, "--digest",
+                          cwd=tmp_path) for n in (1, 2))
+    assert one["samples"] == 20 and not one["bad_samples"]
+    assert [s["name"] for s in one["steps"]] == [
+        "read", "extract_text", "tokenize", "embed"]
+    assert one["digest"] == two["digest"]
+    assert 2e6 < one["bytes_out"] / 20 < 3.5e6
 
 
 # ---- tensors ----
