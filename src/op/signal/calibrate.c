@@ -70,8 +70,7 @@ static int find(const struct mr_fields *fs, const char *name)
 static int find_current(const struct mr_fields *fs)
 {
 	for (int i = 0; i < fs->n; i++)
-		if (!strncmp(fs->item[i].name, "current", 7) &&
-		    fs->item[i].spec.ndim == 1)
+		if (!strncmp(fs->item[i].name, "current", 7))
 			return i;
 	return -1;
 }
