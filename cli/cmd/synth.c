@@ -116,7 +116,8 @@ static void find_stranger(const struct synth_kind *k,
 
 		mr_param_text(p, opt, &is);
 		mr_param_text(p, &def, &was);
-		changed = is.text && was.text && strcmp(is.text, was.text) != 0;
+		changed = strcmp(is.text ? is.text : "",
+				 was.text ? was.text : "") != 0;
 		mr_str_fini(&is);
 		mr_str_fini(&was);
 		option_name(p, name);

@@ -168,6 +168,18 @@ def arrays(mill, folder):
         for x in b.samples("image")]
 
 
+def test_large_pngs_give_the_upper_8_of_16_bits(mill, example, tmp_path):
+    cwd, files, _, _ = example("cv2-png")
+    text = "files data/cv2-png | decode_image"
+    r = mill.json("run", f"{text} | batch 1", "--memory", "256M", cwd=cwd)
+    assert r["bytes_out"] > 2 * 13e6 and r["peak_rss_mb"] < 400
+    mill("prepare", text, "--out", tmp_path / "set", cwd=cwd)
+    for a, f in zip(arrays(mill, tmp_path / "set"), files):
+        assert int.from_bytes(f.read_bytes()[24:25], "big") == 16
+        want = np.asarray(Image.open(f).convert("RGB"))
+        assert a.shape == (1728, 2592, 3) and np.array_equal(a, want)
+
+
 # ---- sound ----
 
 @pytest.mark.parametrize("name,rate", [("flac", 16000), ("mp3", 48000)])
