@@ -6,6 +6,7 @@
  */
 #include "kernel/signal.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "kernel/avx2.h"
@@ -15,86 +16,100 @@
 
 enum { LANES = 8 };
 
-/* Four lanes; of no alignment in memory, hence load(). */
+/* Four lanes; of no alignment in memory, hence LOAD. */
 typedef double four __attribute__((vector_size(32)));
 
 #define LOAD(to, from) memcpy(&(to), from, sizeof(to))
 
-INLINE double total(const four *lo, const four *hi)
+INLINE double total(const four s[2])
 {
-	four t = *lo + *hi;
+	four t = s[0] + s[1];
 
 	return (t[0] + t[1]) + (t[2] + t[3]);
 }
 
+/* What does not fill the lanes, with 0 in the others. */
+INLINE void fill(double to[LANES], const double *x, size_t n)
+{
+	for (size_t k = 0; k < LANES; k++)
+		to[k] = k < n ? x[k] : 0;
+}
+
 /* ---- products ---- */
+
+struct sums {
+	four vi[2], ii[2], vv[2];
+};
+
+INLINE void add_products(struct sums *s, const double *v, const double *i)
+{
+	four a, b, c, d;
+
+	LOAD(a, v);
+	LOAD(b, v + 4);
+	LOAD(c, i);
+	LOAD(d, i + 4);
+	s->vi[0] += a * c;
+	s->vi[1] += b * d;
+	s->ii[0] += c * c;
+	s->ii[1] += d * d;
+	s->vv[0] += a * a;
+	s->vv[1] += b * b;
+}
 
 INLINE void products(const double *v, const double *i, size_t n,
 		     struct mr_products *out)
 {
-	four vi[2] = { 0 }, ii[2] = { 0 }, vv[2] = { 0 };
+	struct sums s = { 0 };
 	size_t k = 0;
 
-	for (; k + LANES <= n; k += LANES) {
-		four a, b, c, d;
+	for (; k + LANES <= n; k += LANES)
+		add_products(&s, v + k, i + k);
+	if (k < n) {
+		double x[LANES], y[LANES];
 
-		LOAD(a, v + k);
-		LOAD(b, v + k + 4);
-		LOAD(c, i + k);
-		LOAD(d, i + k + 4);
-		vi[0] += a * c;
-		vi[1] += b * d;
-		ii[0] += c * c;
-		ii[1] += d * d;
-		vv[0] += a * a;
-		vv[1] += b * b;
+		fill(x, v + k, n - k);
+		fill(y, i + k, n - k);
+		add_products(&s, x, y);
 	}
-	for (; k < n; k++) {
-		size_t half = k % LANES / 4, at = k % 4;
+	out->vi = total(s.vi);
+	out->ii = total(s.ii);
+	out->vv = total(s.vv);
+}
 
-		vi[half][at] += v[k] * i[k];
-		ii[half][at] += i[k] * i[k];
-		vv[half][at] += v[k] * v[k];
+INLINE void add(four s[2], const double *x, bool square)
+{
+	four a, b;
+
+	LOAD(a, x);
+	LOAD(b, x + 4);
+	s[0] += square ? a * a : a;
+	s[1] += square ? b * b : b;
+}
+
+INLINE double sum_of(const double *x, size_t n, bool square)
+{
+	four s[2] = { 0 };
+	double rest[LANES];
+	size_t k = 0;
+
+	for (; k + LANES <= n; k += LANES)
+		add(s, x + k, square);
+	if (k < n) {
+		fill(rest, x + k, n - k);
+		add(s, rest, square);
 	}
-	out->vi = total(&vi[0], &vi[1]);
-	out->ii = total(&ii[0], &ii[1]);
-	out->vv = total(&vv[0], &vv[1]);
+	return total(s);
 }
 
 INLINE double squares(const double *x, size_t n)
 {
-	four s[2] = { 0 };
-	size_t k = 0;
-
-	for (; k + LANES <= n; k += LANES) {
-		four a, b;
-
-		LOAD(a, x + k);
-		LOAD(b, x + k + 4);
-		s[0] += a * a;
-		s[1] += b * b;
-	}
-	for (; k < n; k++)
-		s[k % LANES / 4][k % 4] += x[k] * x[k];
-	return total(&s[0], &s[1]);
+	return sum_of(x, n, true);
 }
 
 INLINE double sum(const double *x, size_t n)
 {
-	four s[2] = { 0 };
-	size_t k = 0;
-
-	for (; k + LANES <= n; k += LANES) {
-		four a, b;
-
-		LOAD(a, x + k);
-		LOAD(b, x + k + 4);
-		s[0] += a;
-		s[1] += b;
-	}
-	for (; k < n; k++)
-		s[k % LANES / 4][k % 4] += x[k];
-	return total(&s[0], &s[1]);
+	return sum_of(x, n, false);
 }
 
 /* Blocks whose sums fit in 32 bits. */
