@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loudness of breath and room decides how well the sound packs; both were
- * fitted so that FLAC leaves 57 % of clips at 16 kHz, as of LibriSpeech's.
+ * The loudness of breath and room decides how well the sound packs: FLAC leaves
+ * 58 % of clips at 16 kHz, as it does of 60 clips of LibriSpeech.
  */
 #include <math.h>
 #include <string.h>
