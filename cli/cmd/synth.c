@@ -7,13 +7,15 @@
 #include "core/mem.h"
 #include "core/str.h"
 
-extern const struct synth_kind synth_kind_html, synth_kind_images,
-	synth_kind_tensors;
+extern const struct synth_kind synth_kind_images, synth_kind_tensors;
+extern const struct synth_kind synth_kind_html;
+extern const struct synth_kind synth_kind_flac, synth_kind_mp3, synth_kind_wav;
+extern const struct synth_kind synth_kind_nilm, synth_kind_png16;
 
 static const struct synth_kind *const kinds[] = {
-	&synth_kind_html,
-	&synth_kind_images,
-	&synth_kind_tensors,
+	&synth_kind_images, &synth_kind_tensors, &synth_kind_png16,
+	&synth_kind_flac,   &synth_kind_mp3,	 &synth_kind_wav,
+	&synth_kind_nilm,   &synth_kind_html,
 };
 
 static const char *const subsamplings[] = { "mixed", "420", "444", NULL };
@@ -22,8 +24,9 @@ static const struct mr_param options[] = {
 	MR_INT(struct synth_options, count, "1000", 1, 1e9, "how many samples"),
 	MR_INT(struct synth_options, classes, "10", 1, 100000,
 	       "how many classes; sample i is of class i modulo this"),
-	MR_INTS(struct synth_options, size, "500x375", 8, 16384,
-		"images: the usual width and height"),
+	MR_INTS(struct synth_options, size, "", 8, 16384,
+		"images: the usual width and height, 500x375; png16: of all, "
+		"2592x1728"),
 	MR_BOOL(struct synth_options, same_size, "no",
 		"images: all of exactly that size"),
 	MR_INT(struct synth_options, quality, "0", 0, 100,
@@ -38,6 +41,9 @@ static const struct mr_param options[] = {
 	       "tensors: spread over that many .npy files"),
 	MR_BOOL(struct synth_options, each, "no",
 		"tensors: a raw file per sample, in class folders"),
+	MR_TIME(struct synth_options, duration, "0", 0, 86400,
+		"flac, mp3, wav: of a clip on average; nilm: of a file; 0: "
+		"12.66s, of mp3 2.46s, of nilm 1h"),
 	MR_INT(struct synth_options, seed, "0", 0, 9e15,
 	       "the same seed makes the same data"),
 	MR_INT(struct synth_options, threads, "0", 0, 1024,
@@ -111,7 +117,8 @@ static void find_stranger(const struct synth_kind *k,
 
 		mr_param_text(p, opt, &is);
 		mr_param_text(p, &def, &was);
-		changed = is.text && was.text && strcmp(is.text, was.text) != 0;
+		changed = strcmp(is.text ? is.text : "",
+				 was.text ? was.text : "") != 0;
 		mr_str_fini(&is);
 		mr_str_fini(&was);
 		option_name(p, name);
@@ -203,7 +210,16 @@ const struct cli_command cli_command_synth = {
 		"           qualities of ImageNet's, and cost as much to "
 		"decode\n"
 		"  tensors  .npy files of smooth fields with noise, and "
-		"labels.npy\n\n"
+		"labels.npy\n"
+		"  png16    the same photos as 16-bit PNGs, 2592x1728, "
+		"18 MB each\n"
+		"  flac     speech-like clips, 16 kHz; wav: the same, not "
+		"packed\n"
+		"  mp3      speech-like clips, 48 kHz, by libmp3lame if it is "
+		"there\n"
+		"  nilm     voltage and current, 6.4 kHz, in HDF5 files of an "
+		"hour; a sample\n"
+		"           is 10 s, 143 KB of a file\n\n"
 		"The data is a function of the seed, whatever the number of "
 		"threads. DIR is\n"
 		"made if need be; one that is not empty is refused without "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * images: JPEGs that cost what photos cost. The constants here, in leaves.c
- * and in light.c were fitted to 400 photos of ImageNet: bytes per pixel,
+ * images: JPEGs that cost what photos cost. The constants here, in leaves.c,
+ * light.c and scene.c were fitted to 400 photos of ImageNet: bytes per pixel,
  * decode time, spectrum, deviation of luma and chroma.
  */
 #include <math.h>
@@ -14,8 +14,6 @@
 #include "core/mem.h"
 #include "synth/picture.h"
 
-#define USUAL_PIXELS (500 * 375) /* what the constants were fitted at */
-
 struct worker {
 	size_t pixels; /* that there is room for */
 	struct canvas canvas;
@@ -26,103 +24,10 @@ struct worker {
 
 struct images {
 	struct synth *s;
+	struct synth_options opt; /* with the kind's own size */
 	struct synth_field *field;
 	struct worker *worker;
 };
-
-/* ---- the scene ---- */
-
-/* ImageNet: half are of the usual shape, a fifth 3:2, a quarter upright,
- * and a few much smaller or larger. */
-static void draw_size(struct scene *sc, const struct synth_options *opt,
-		      struct synth_rng *rng)
-{
-	float w = (float)opt->size.v[0], h = (float)opt->size.v[1];
-	float kind = synth_real(rng, 0, 1), scale = 1;
-	float upright = synth_real(rng, 0, 1);
-	float aspect = synth_real(rng, 0.75f, 1.2f);
-	float odd = synth_real(rng, 0, 1), grow = synth_real(rng, 0, 1);
-
-	if (!opt->same_size) {
-		if (kind > 0.75f)
-			h /= aspect;
-		else if (kind > 0.55f)
-			h /= 1.125f; /* 4:3 becomes 3:2 */
-		if (odd < 0.13f)
-			scale = 0.3f + 0.6f * grow;
-		else if (odd > 0.92f)
-			scale = 1 + 1.4f * grow;
-		if (upright < 0.24f) {
-			float t = w;
-
-			w = h;
-			h = t;
-		}
-	}
-	sc->width = (int)clampf(w * scale, 8, PICTURE_SIDE_MAX);
-	sc->height = (int)clampf(h * scale, 8, PICTURE_SIDE_MAX);
-}
-
-/* Two in three as the sharing sites write them, the rest from all kinds of
- * programs. Large pictures come from cameras. */
-static void draw_coding(struct scene *sc, const struct synth_options *opt,
-			struct synth_rng *rng)
-{
-	float a = synth_real(rng, 0, 1), b = synth_real(rng, 0, 1);
-	float chroma = synth_real(rng, 0, 1);
-
-	if (opt->quality)
-		sc->quality = (int)opt->quality;
-	else
-		sc->quality = (a < 0.72f ? 96 : (int)(72 + 22 * b)) -
-			      (int)(12 * sc->large);
-	sc->full_chroma = opt->subsampling == SYNTH_444 ||
-			  (opt->subsampling == SYNTH_MIXED &&
-			   sc->large < 0.5f && chroma < 0.79f);
-}
-
-static void draw_scene(struct scene *sc, const struct synth_options *opt,
-		       uint64_t index, struct synth_rng *rng)
-{
-	struct synth_rng look;
-	float hue[2];
-
-	memset(sc, 0, sizeof(*sc));
-	draw_size(sc, opt, rng);
-	sc->class = (int)(index % (uint64_t)opt->classes);
-	sc->scale = sqrtf((float)sc->width * (float)sc->height / USUAL_PIXELS);
-	sc->large = clampf(log2f(sc->scale) / 2.3f, 0, 1);
-	draw_coding(sc, opt, rng);
-
-	/* A class has its own look: something for a model to learn. */
-	look = synth_rng_for((uint64_t)opt->seed, ~(uint64_t)sc->class >> 1);
-	sc->quads = synth_real(&look, 0, 0.6f);
-	hue[0] = -8 + 9 * synth_normal(&look);
-	hue[1] = 2 - 0.6f * hue[0] + 4 * synth_normal(&look);
-
-	sc->detail = synth_normal(rng);
-	sc->contrast = 64 * exp2f(0.3f * synth_normal(rng));
-	sc->texture = exp2f(0.7f * synth_normal(rng) + 0.8f * sc->detail -
-			    0.8f * sc->large);
-	sc->noise = 1.1f * exp2f(0.8f * synth_normal(rng) - sc->large);
-	sc->chroma = exp2f(0.5f * synth_normal(rng));
-	sc->rmin = clampf(2.2f * exp2f(-0.8f * sc->detail), 1, 20) *
-		   (sc->scale > 1 ? sc->scale : 1);
-	sc->rmax = 150 * sc->scale;
-	if (sc->rmin > sc->rmax / 2)
-		sc->rmin = sc->rmax / 2;
-	sc->blur = 1 + (int)(2.5f * sc->large);
-	sc->soft = 5 + (int)(11 * clampf(2 * sc->large, 0, 1));
-	sc->ox = synth_below(rng, SYNTH_FIELD);
-	sc->oy = synth_below(rng, SYNTH_FIELD);
-	for (int i = 0; i < PICTURE_COLOURS; i++) {
-		float warm = 12 * synth_normal(rng);
-
-		sc->colour[i][0] = sc->chroma * (hue[0] - warm);
-		sc->colour[i][1] = sc->chroma * (hue[1] + 0.7f * warm +
-						 3 * synth_normal(rng));
-	}
-}
 
 /* ---- the encoder ---- */
 
@@ -195,11 +100,7 @@ static int encode(const struct images *im, const struct scene *sc,
 
 static void worker_fini(struct worker *w)
 {
-	free(w->canvas.id);
-	for (int i = 0; i < 3; i++)
-		free(w->canvas.plane[i]);
-	free(w->canvas.row);
-	free(w->canvas.leaf);
+	picture_fini(&w->canvas);
 	free(w->samples);
 	free(w->jpeg);
 	memset(w, 0, sizeof(*w));
@@ -210,23 +111,16 @@ static int worker_fit(struct worker *w, const struct scene *sc,
 		      struct mr_err *err)
 {
 	size_t n = (size_t)sc->width * sc->height;
-	struct canvas *c = &w->canvas;
-	bool ok = true;
 
 	if (n <= w->pixels)
 		return 0;
 	worker_fini(w);
-	c->id = mr_alloc(n, sizeof(*c->id), err);
-	for (int i = 0; i < 3; i++) {
-		c->plane[i] = mr_alloc(n, sizeof(*c->plane[i]), err);
-		ok = ok && c->plane[i];
-	}
-	c->row = mr_alloc(2 * PICTURE_SIDE_MAX, sizeof(*c->row), err);
-	c->leaf = mr_alloc(PICTURE_LEAVES, sizeof(*c->leaf), err);
+	if (picture_fit(&w->canvas, n, err))
+		return MR_ENOMEM;
 	w->samples = mr_alloc(3 * PICTURE_SIDE_MAX, 1, err);
 	w->jpeg_cap = n + 65536;
 	w->jpeg = mr_alloc(w->jpeg_cap, 1, err);
-	if (!ok || !c->id || !c->row || !c->leaf || !w->samples || !w->jpeg)
+	if (!w->samples || !w->jpeg)
 		return MR_ENOMEM;
 	w->pixels = n;
 	return 0;
@@ -235,7 +129,7 @@ static int worker_fit(struct worker *w, const struct scene *sc,
 static int make_image(void *data, int worker, uint64_t i, struct mr_err *err)
 {
 	struct images *im = data;
-	const struct synth_options *opt = im->s->opt;
+	const struct synth_options *opt = &im->opt;
 	struct worker *w = &im->worker[worker];
 	struct synth_rng rng = synth_rng_for((uint64_t)opt->seed, i);
 	struct synth_file f = { .fd = -1 };
@@ -243,7 +137,7 @@ static int make_image(void *data, int worker, uint64_t i, struct mr_err *err)
 	size_t size;
 	int e;
 
-	draw_scene(&sc, opt, i, &rng);
+	picture_draw(&sc, opt, i, &rng);
 	e = worker_fit(w, &sc, err);
 	if (e)
 		return e;
@@ -264,7 +158,7 @@ static int make_image(void *data, int worker, uint64_t i, struct mr_err *err)
 
 static int check(const struct synth_options *opt, struct mr_err *err)
 {
-	if (opt->size.n != 2)
+	if (opt->size.n && opt->size.n != 2)
 		return mr_err_set(err, MR_EINVAL,
 				  "--size: want WIDTHxHEIGHT such as 500x375");
 	return 0;
@@ -272,11 +166,13 @@ static int check(const struct synth_options *opt, struct mr_err *err)
 
 static int run(struct synth *s, struct mr_err *err)
 {
-	struct images im = { .s = s };
+	struct images im = { .s = s, .opt = *s->opt };
 	uint64_t n = (uint64_t)s->opt->count;
 	int e = 0;
 
 	s->next = "files %s | batch 64";
+	if (!im.opt.size.n)
+		im.opt.size = (struct mr_ints){ 2, { 500, 375 } };
 	im.field = synth_fields_new((uint64_t)s->opt->seed, err);
 	im.worker = mr_alloc((size_t)s->threads, sizeof(*im.worker), err);
 	if (!im.field || !im.worker)

@@ -133,3 +133,41 @@ void picture_expose(const struct synth_field *field, const struct scene *sc,
 		}
 	}
 }
+
+/* Of the 16 bits, a sensor gives 14. */
+static uint16_t to_sample16(int v)
+{
+	return (uint16_t)(v < 0 ? 0 : v > UINT16_MAX ? UINT16_MAX : v) & 0xfffc;
+}
+
+void picture_expose16(const struct synth_field *field, const struct scene *sc,
+		      const struct canvas *c, int y, uint16_t *out,
+		      struct synth_rng *rng)
+{
+	const struct synth_field *white = &field[SYNTH_WHITE];
+	int amp = (int)(sc->noise * 0.5f * 257 * 65536.0f / SYNTH_FIELD_SD);
+	size_t at = (size_t)y * sc->width;
+
+	for (int x = 0; x < sc->width; x += SYNTH_FIELD) {
+		const int16_t *p[3] = { c->plane[0] + at + x,
+					c->plane[1] + at + x,
+					c->plane[2] + at + x };
+		const int16_t *noise[3];
+		int n = sc->width - x < SYNTH_FIELD ? sc->width - x :
+						      SYNTH_FIELD;
+
+		for (int k = 0; k < 3; k++)
+			noise[k] = white->v[synth_u64(rng) & (SYNTH_FIELD - 1)];
+		for (int i = 0; i < n; i++, out += 3) {
+			int l = p[0][i] * 16, b = p[1][i] * 16 - 32768;
+			int r = p[2][i] * 16 - 32768;
+
+			out[0] = to_sample16(l + (r * 359 >> 8) +
+					     (noise[0][i] * amp >> 16));
+			out[1] = to_sample16(l - ((b * 88 + r * 183) >> 8) +
+					     (noise[1][i] * amp >> 16));
+			out[2] = to_sample16(l + (b * 454 >> 8) +
+					     (noise[2][i] * amp >> 16));
+		}
+	}
+}

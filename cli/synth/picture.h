@@ -15,7 +15,7 @@
 #define PICTURE_COLOURS	 6
 #define PICTURE_LEVEL	 16 /* steps of the planes per grey level */
 
-/* What differs from picture to picture; see images.c. */
+/* What differs from picture to picture; see scene.c. */
 struct scene {
 	int width, height, class;
 	float scale;  /* side, in units of the usual one */
@@ -46,6 +46,13 @@ struct canvas {
 	struct leaf *leaf;
 };
 
+/* scene.c: draw by lot what is on picture `index`; opt->size is set. */
+void picture_draw(struct scene *sc, const struct synth_options *opt,
+		  uint64_t index, struct synth_rng *rng);
+/* Room for so many pixels, in the place of what there was. */
+int picture_fit(struct canvas *c, size_t pixels, struct mr_err *err);
+void picture_fini(struct canvas *c);
+
 /* leaves.c: fill id and leaf. */
 void picture_paint(const struct synth_field *field, const struct scene *sc,
 		   struct canvas *c, struct synth_rng *rng);
@@ -56,6 +63,11 @@ void picture_light(const struct synth_field *field, const struct scene *sc,
 void picture_expose(const struct synth_field *field, const struct scene *sc,
 		    const struct canvas *c, int y, uint8_t *out,
 		    struct synth_rng *rng);
+
+/* The same as 16-bit R G B, noise and all. */
+void picture_expose16(const struct synth_field *field, const struct scene *sc,
+		      const struct canvas *c, int y, uint16_t *out,
+		      struct synth_rng *rng);
 
 static inline float clampf(float v, float lo, float hi)
 {

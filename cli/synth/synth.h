@@ -20,7 +20,7 @@ struct synth_options {
 	int64_t count, classes, seed, threads;
 	bool force;
 	/* images */
-	struct mr_ints size;
+	struct mr_ints size; /* n = 0: the kind's own */
 	bool same_size;
 	int64_t quality;
 	int subsampling; /* enum synth_subsampling */
@@ -29,6 +29,8 @@ struct synth_options {
 	enum mr_dtype dtype;
 	int64_t files;
 	bool each;
+	/* flac, mp3, wav, nilm */
+	double duration; /* s; 0: the kind's own */
 };
 
 enum synth_subsampling { SYNTH_MIXED, SYNTH_420, SYNTH_444 };

@@ -25,7 +25,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define MR_PLUGIN_ABI 3
+#define MR_PLUGIN_ABI 4
 
 /* Sets *err and returns code, so that `return mr_err_set(...)` reads well.
  * Adding context to an error: mr_err_prefix(err, "file.npy: "). */
@@ -165,6 +165,14 @@ struct mr_opctx {
 
 struct mr_image_op;
 
+/* Fields that become one, by their places in a struct mr_fields. */
+struct mr_inputs {
+	int n;
+	int at[MR_MAX_FIELDS];
+	char name[MR_NAME_MAX]; /* of what comes out; as given: the first's */
+	struct mr_spec out;
+};
+
 struct mr_op {
 	const char *name, *help;
 	unsigned flags;
@@ -208,6 +216,16 @@ struct mr_op {
 			const struct mr_tensor *f);
 	int (*pack)(const struct mr_opctx *cx, const struct mr_fields *fs,
 		    const struct mr_tensor *f, struct mr_tensor *out);
+	/*
+	 * Instead of infer and run: several fields become one. choose() finds
+	 * them in *fs and says which they are and what comes out, which takes
+	 * the first one's place; the others are gone. merge() is given their
+	 * tensors in that order, shape() the first one.
+	 */
+	int (*choose)(const void *self, const struct mr_fields *fs,
+		      struct mr_inputs *c, struct mr_err *err);
+	int (*merge)(const struct mr_opctx *cx,
+		     const struct mr_tensor *const *in, struct mr_tensor *out);
 };
 
 /* ---- sources ---- */

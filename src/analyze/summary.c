@@ -11,11 +11,10 @@
 #define BUDGET(X)                                                           \
 	X(steps, "steps")                                                   \
 	X(fetch, "reading")                                                 \
-	X(samples, "samples, outside of the steps") X(collate, "collating") \
-		X(wait_in, "waiting for bytes")                             \
-			X(wait_out, "waiting for a free place")             \
-				X(engine, "engine")                         \
-					X(unattributed, "unattributed")
+	X(samples, "samples, outside of the steps")                         \
+	X(collate, "collating") X(wait_in, "waiting for bytes")             \
+		X(wait_out, "waiting for a free place") X(engine, "engine") \
+			X(unattributed, "unattributed")
 
 enum { BLAMED = 5 };
 

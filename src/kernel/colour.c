@@ -296,3 +296,12 @@ void mr_colour_grey_plain(const uint8_t *src, int from, uint8_t *dst, int to,
 {
 	to_grey(&plain, &(struct image){ src, dst, pixels, from }, to);
 }
+
+void mr_colour_grey_planes(const float *rgb, float *dst, int channels, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		dst[i] = 0.299f * rgb[i] + 0.587f * rgb[n + i] +
+			 0.114f * rgb[2 * n + i];
+	for (int c = 1; c < channels; c++)
+		memcpy(dst + (size_t)c * n, dst, n * sizeof(*dst));
+}

@@ -16,6 +16,11 @@
 /* `from` channels into `to` equal ones. */
 void mr_colour_grey(const uint8_t *src, int from, uint8_t *dst, int to,
 		    size_t pixels);
+
+/* Three planes of n into one, or into three that are the same:
+ * 0.299 R + 0.587 G + 0.114 B. */
+void mr_colour_grey_planes(const float *rgb, float *dst, int channels,
+			   size_t n);
 void mr_colour_grey_plain(const uint8_t *src, int from, uint8_t *dst, int to,
 			  size_t pixels);
 

@@ -96,6 +96,9 @@ void mr_image_put(const void *self, const uint8_t *row, int channels, size_t n,
 
 /* Is it an image? */
 bool mr_image_fits(const struct mr_spec *in);
+/* Are these its channels one after another, as normalize gives them: reals,
+ * C H W with 1 to 4 of them? */
+bool mr_planes_fit(const struct mr_spec *in);
 /* infer() of a step whose output is an image of this size (or MR_ANY). */
 int mr_image_infer(const char *name, const struct mr_spec *in, int64_t h,
 		   int64_t w, struct mr_spec *out, struct mr_err *err);

@@ -47,6 +47,13 @@ bool mr_image_fits(const struct mr_spec *in)
 	       in->shape[2] <= 4;
 }
 
+bool mr_planes_fit(const struct mr_spec *in)
+{
+	return (in->dtype == MR_F32 || in->dtype == MR_F16 ||
+		in->dtype == MR_F64) &&
+	       in->ndim == 3 && in->shape[0] >= 1 && in->shape[0] <= 4;
+}
+
 int mr_image_infer(const char *name, const struct mr_spec *in, int64_t h,
 		   int64_t w, struct mr_spec *out, struct mr_err *err)
 {

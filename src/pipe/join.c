@@ -38,6 +38,8 @@ int mr_join_count(const struct mr_step *st, int n)
 
 	if (!op || !(op->start || op->view))
 		return 0;
+	if (op->view && !mr_image_fits(&st->in))
+		return 0; /* planes of reals: by its run() */
 	flags = op->flags;
 	for (; k < n && st[k].field == st->field; k++) {
 		op = st[k].op->image;

@@ -59,42 +59,85 @@ static int choose_field(struct mr_pipeline *p, int i,
 	return mr_pipeline_point(p, i, err);
 }
 
-static int plan_step(struct mr_plan *plan, int i, struct mr_fields *fs,
-		     struct mr_err *err)
+/* The next step, by stage i, which turns field f into `out`. */
+static int add_step(struct mr_plan *plan, int i, struct mr_field_spec *f,
+		    const struct mr_spec *out, struct mr_err *err)
 {
 	struct mr_pipeline *p = plan->pipeline;
 	struct mr_stage *s = &p->stage[i];
 	struct mr_step *st = &plan->step[plan->steps];
-	struct mr_spec out = { 0 };
-	struct mr_tensor t;
+	struct mr_tensor t = mr_tensor_of(out);
 	int64_t elements;
-	int f = choose_field(p, i, fs, &out, err);
 
-	if (f < 0)
-		return f;
 	*st = (struct mr_step){
 		.op = s->op,
 		.self = s->self,
 		.stage = i,
 		.stream = (uint64_t)(i + plan->base),
-		.field = fs->item[f].id,
-		.in = fs->item[f].spec,
-		.out = out,
-		.fixed = mr_spec_fixed(&out),
+		.field = f->id,
+		.in = f->spec,
+		.out = *out,
+		.fixed = mr_spec_fixed(out),
 		.out_field = -1,
 	};
-	t = mr_tensor_of(&out);
 	if (!mr_shape_elements(t.shape, t.ndim, t.dtype, &elements)) {
 		mr_err_set(err, MR_ELIMIT, "%s: its output is too large",
 			   s->name);
 		return mr_pipeline_point(p, i, err);
 	}
 	st->bytes = st->fixed ? mr_tensor_bytes(&t) : 0;
-	fs->item[f].spec = out;
+	f->spec = *out;
+	plan->steps++;
+	return 0;
+}
+
+static int plan_step(struct mr_plan *plan, int i, struct mr_fields *fs,
+		     struct mr_err *err)
+{
+	struct mr_pipeline *p = plan->pipeline;
+	struct mr_stage *s = &p->stage[i];
+	struct mr_spec out = { 0 };
+	int f = choose_field(p, i, fs, &out, err), e;
+
+	if (f < 0)
+		return f;
+	e = add_step(plan, i, &fs->item[f], &out, err);
+	if (e)
+		return e;
 	if (s->op->gives && !strcmp(fs->item[f].name, "data"))
 		snprintf(fs->item[f].name, sizeof(fs->item[f].name), "%s",
 			 s->op->gives);
-	plan->steps++;
+	return 0;
+}
+
+/* Several fields become one, in the place and under the id of the first. */
+static int plan_merge(struct mr_plan *plan, int i, struct mr_fields *fs,
+		      struct mr_err *err)
+{
+	struct mr_pipeline *p = plan->pipeline;
+	struct mr_stage *s = &p->stage[i];
+	struct mr_step *st = &plan->step[plan->steps];
+	struct mr_inputs c = { 0 };
+	bool gone[MR_MAX_FIELDS] = { 0 };
+	struct mr_fields left = { 0 };
+	int e;
+
+	if (s->op->choose(s->self, fs, &c, err))
+		return mr_pipeline_point(p, i, err);
+	e = add_step(plan, i, &fs->item[c.at[0]], &c.out, err);
+	if (e)
+		return e;
+	if (c.name[0])
+		memcpy(fs->item[c.at[0]].name, c.name, sizeof(c.name));
+	st->inputs = c.n;
+	for (int k = 0; k < c.n; k++) {
+		st->input[k] = fs->item[c.at[k]].id;
+		gone[c.at[k]] = k > 0;
+	}
+	for (int k = 0; k < fs->n; k++)
+		if (!gone[k])
+			left.item[left.n++] = fs->item[k];
+	*fs = left;
 	return 0;
 }
 
@@ -267,6 +310,8 @@ int mr_plan_make_edited(struct mr_plan *plan, struct mr_pipeline *p,
 			e = plan_batch(plan, i, err);
 		else if (op->pack)
 			e = plan_pack(plan, i, &fs, err);
+		else if (op->choose)
+			e = plan_merge(plan, i, &fs, err);
 		else if (op->fields)
 			e = op->fields(p->stage[i].self, &fs, err) ?
 				    mr_pipeline_point(p, i, err) :

@@ -16,6 +16,9 @@ struct mr_step {
 	uint64_t stream; /* of random numbers: its place in the pipeline that
 			  * the data set was prepared from */
 	int field;	 /* id of the field it works on */
+	int inputs;	 /* of a step that merges: how many fields, and their
+			  * ids, `field` first */
+	int input[MR_MAX_FIELDS];
 	struct mr_spec in, out;
 	bool fixed;    /* out has one shape for all samples */
 	size_t bytes;  /* of the output when fixed */

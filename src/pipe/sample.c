@@ -352,6 +352,25 @@ void mr_step_context(struct mr_worker *w, const struct mr_row *r,
 				 .err = &w->err };
 }
 
+/* Runs the step itself; *bytes are what it was given. */
+static int call_step(const struct mr_step *st, const struct mr_opctx *cx,
+		     const struct mr_tensor *t, struct mr_tensor *out,
+		     size_t *bytes)
+{
+	const struct mr_tensor *in[MR_MAX_FIELDS];
+
+	*bytes = 0;
+	if (!st->inputs) {
+		*bytes = mr_tensor_bytes(&t[st->field]);
+		return st->op->run(cx, &t[st->field], out);
+	}
+	for (int i = 0; i < st->inputs; i++) {
+		in[i] = &t[st->input[i]];
+		*bytes += mr_tensor_bytes(in[i]);
+	}
+	return st->op->merge(cx, in, out);
+}
+
 static int run_step(struct mr_worker *w, const struct mr_row *r,
 		    const struct mr_step *st, struct mr_tensor *t)
 {
@@ -360,7 +379,7 @@ static int run_step(struct mr_worker *w, const struct mr_row *r,
 	struct mr_sink s = { r, st->field, st->out_field };
 	struct mr_rng rng;
 	struct mr_opctx cx;
-	size_t bytes = st->bytes;
+	size_t bytes = st->bytes, given;
 	int64_t elements;
 	int e;
 
@@ -379,12 +398,12 @@ static int run_step(struct mr_worker *w, const struct mr_row *r,
 	out.data = mr_sink_reserve(w, &s, bytes, 0);
 	if (!out.data)
 		return w->err.code;
-	e = st->op->run(&cx, in, &out);
+	e = call_step(st, &cx, t, &out, &given);
 	mr_arena_reset(&w->scratch);
 	if (e)
 		return e;
 	mr_sink_settle(w, &s, &out);
-	mr_lap_bytes(w, st->stage, mr_tensor_bytes(in), mr_tensor_bytes(&out));
+	mr_lap_bytes(w, st->stage, given, mr_tensor_bytes(&out));
 	*in = out;
 	return 0;
 }

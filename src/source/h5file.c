@@ -462,8 +462,11 @@ static int read_attribute(const struct mr_h5_file *f, hid_t file, hid_t set,
 	if (a < 0)
 		return mr_err_set(err, MR_EDATA,
 				  "%s: neither dataset '%s' nor the file has "
-				  "an attribute '%s'",
-				  f->path, dataset, name);
+				  "an attribute '%s'; add it (in Python: "
+				  "f['%s'].attrs['%s'] = 1.0), or leave "
+				  "attributes= out and give the number to the "
+				  "step that needs it",
+				  f->path, dataset, name, dataset, name);
 	space = H5Aget_space(a);
 	type = H5Aget_type(a);
 	good = H5Sget_simple_extent_npoints(space) == 1 &&

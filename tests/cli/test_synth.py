@@ -7,6 +7,7 @@ import resource
 import signal
 import subprocess
 import time
+import wave
 import zlib
 
 import numpy as np
@@ -57,7 +58,11 @@ def test_images_are_jpegs_in_class_folders(tmp_path):
     ("html", ["--count", 12]),
     ("images", ["--count", 12]),
     ("tensors", ["--count", 3000, "--files", 3]),
-    ("tensors", ["--count", 40, "--each"])])
+    ("tensors", ["--count", 40, "--each"]),
+    ("png16", ["--count", 5, "--size", "90x60"]),
+    ("flac", ["--count", 7, "--duration", "0.5s"]),
+    ("wav", ["--count", 7, "--duration", "0.5s"]),
+    ("nilm", ["--count", 5, "--duration", "10s"])])
 def test_data_depends_on_the_seed_and_not_on_threads(tmp_path, kind, options):
     synth(kind, tmp_path / "a", *options, "--threads", 1)
     synth(kind, tmp_path / "b", *options, "--threads", 5)
@@ -238,6 +243,53 @@ def test_any_shape_works(tmp_path, shape):
     assert np.load(tmp_path / "data-00000.npy").shape == (3, *want)
 
 
+# ---- 16-bit pictures, sound, signals: more in test_examples.py ----
+
+def test_png16_has_16_bits_and_the_size_asked_for(tmp_path):
+    synth("png16", tmp_path, "--count", 3, "--size", "40x30")
+    for data in content(tmp_path).values():
+        assert data[:8] == b"\x89PNG\r\n\x1a\n" and data[24:26] == b"\x10\x02"
+        im = Image.open(io.BytesIO(data))
+        im.load()
+        assert im.size == (40, 30) and im.mode == "RGB"
+        assert np.asarray(im).std() > 5
+
+
+def test_wav_is_what_flac_packs(tmp_path):
+    synth("wav", tmp_path / "w", "--count", 3, "--duration", "1s")
+    synth("flac", tmp_path / "f", "--count", 3, "--duration", "1s")
+    w, f = content(tmp_path / "w"), content(tmp_path / "f")
+    assert [n[:-4] for n in w] == [n[:-5] for n in f]
+    for name, data in w.items():
+        with wave.open(io.BytesIO(data)) as x:
+            assert x.getparams()[:3] == (1, 2, 16000)
+            sound = np.frombuffer(x.readframes(10**6), "<i2")
+        assert 8000 <= len(sound) <= 24000 and 200 < sound.std() < 9000
+        r = subprocess.run(["flac", "-d", "-s", "-c", "--force-raw-format",
+                            "--endian=little", "--sign=signed",
+                            tmp_path / "f" / (name[:-4] + ".flac")],
+                           capture_output=True)
+        assert r.returncode == 0 and r.stdout == sound.tobytes()
+
+
+def test_mp3_is_made_or_the_library_is_named(tmp_path):
+    r = subprocess.run([BIN, "synth", "mp3", tmp_path, "--count", "3",
+                        "--duration", "0.5s"], text=True, capture_output=True)
+    if r.returncode:
+        assert "libmp3lame" in r.stderr and "install" in r.stderr
+        assert list(tmp_path.iterdir()) == []
+    else:
+        assert len(content(tmp_path)) == 3
+        assert all(d[0] == 0xff for d in content(tmp_path).values())
+
+
+def test_an_hour_is_a_file_of_360_samples(tmp_path):
+    r = synth("nilm", tmp_path, "--count", 12, "--duration", "101s")
+    assert sorted(content(tmp_path)) == ["nilm-0000001.hdf5",
+                                         "nilm-0000002.hdf5"]
+    assert "hdf5 " in r.stdout and "calibrate | power" in r.stdout
+
+
 # ---- what goes wrong ----
 
 def test_an_unknown_kind_names_the_nearest_and_all(tmp_path):
@@ -253,7 +305,9 @@ def test_an_unknown_kind_names_the_nearest_and_all(tmp_path):
     ["images", "d", "--quality", "101"], ["images", "d", "--shape", "3"],
     ["tensors", "d", "--size", "9x9"], ["tensors", "d", "--files", "2000"],
     ["tensors", "d", "--shape", "1000000000,1000000000,1000000000"],
-    ["tensors", "d", "--shape", "0"], ["tensors", "d", "--dtype", "u9"]])
+    ["tensors", "d", "--shape", "0"], ["tensors", "d", "--dtype", "u9"],
+    ["nilm", "d", "--duration", "9s"], ["flac", "d", "--duration", "2h"],
+    ["png16", "d", "--size", "9x9x9"], ["wav", "d", "--size", "9x9"]])
 def test_wrong_options_are_refused_and_nothing_is_made(tmp_path, args):
     r = synth(*args, code=2, cwd=tmp_path,
               env={**os.environ, "PWD": str(tmp_path)},
@@ -300,7 +354,8 @@ def test_an_unwritable_directory_is_told(tmp_path):
 @pytest.mark.parametrize("kind,options,name", [
     ("images", ["--same-size"], "img-"),
     ("tensors", ["--count", 50000], "data-00000.npy"),
-    ("tensors", ["--each"], "t-00000")])
+    ("tensors", ["--each"], "t-00000"), ("png16", ["--size", "90x60"], "img-"),
+    ("flac", [], "clip-"), ("nilm", ["--duration", "10s"], "nilm-")])
 def test_a_failed_write_names_the_file_and_leaves_no_part(tmp_path, kind,
                                                           options, name):
     r = synth(kind, tmp_path / "d", *options, "--threads", 3, code=1,
