@@ -25,7 +25,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define MR_PLUGIN_ABI 3
+#define MR_PLUGIN_ABI 4
 
 /* Sets *err and returns code, so that `return mr_err_set(...)` reads well.
  * Adding context to an error: mr_err_prefix(err, "file.npy: "). */
@@ -164,6 +164,7 @@ struct mr_opctx {
 };
 
 struct mr_image_op;
+struct mr_batch_op;
 
 struct mr_op {
 	const char *name, *help;
@@ -208,6 +209,12 @@ struct mr_op {
 			const struct mr_tensor *f);
 	int (*pack)(const struct mr_opctx *cx, const struct mr_fields *fs,
 		    const struct mr_tensor *f, struct mr_tensor *out);
+	/* Of the steps built in that come after `batch`; else NULL. */
+	const struct mr_batch_op *batch;
+	/* The i-th file that it reads besides its input, as a table or a
+	 * vocabulary; NULL past the end. What is prepared with the step
+	 * depends on their contents. Asked after open(). May be NULL. */
+	const char *(*file)(const void *self, size_t i);
 };
 
 /* ---- sources ---- */

@@ -12,11 +12,13 @@ enum { STAMPS = 1024 };
 
 /* ---- where ---- */
 
-/* Stages of samples: all but a `batch` at the end. */
-static int sample_stages(const struct mr_pipeline *p)
+int mr_split_samples(const struct mr_pipeline *p)
 {
-	return p->n > 1 && p->stage[p->n - 1].op == &mr_op_batch ? p->n - 1 :
-								   p->n;
+	int n = 1;
+
+	while (n < p->n && p->stage[n].op != &mr_op_batch)
+		n++;
+	return n;
 }
 
 static const char *stage_name(size_t i, const void *data)
@@ -28,7 +30,7 @@ static const char *stage_name(size_t i, const void *data)
 static int find_stage(const struct mr_pipeline *p, const char *until,
 		      struct mr_err *err)
 {
-	int n = sample_stages(p), found = -1;
+	int n = mr_split_samples(p), found = -1;
 	const char *near;
 	char *end;
 	long k = strtol(until, &end, 10);
@@ -70,7 +72,7 @@ static bool is_random(const struct mr_stage *s)
 /* Stages before the first random one. */
 static int steady_stages(const struct mr_pipeline *p)
 {
-	int n = sample_stages(p);
+	int n = mr_split_samples(p);
 
 	for (int i = 1; i < n; i++)
 		if (is_random(&p->stage[i]))

@@ -10,6 +10,7 @@
 
 #include "core/futex.h"
 #include "core/mem.h"
+#include "pipe/after.h"
 
 enum {
 	CLAIM_NS = 500 * 1000, /* a claim should cover about this much work */
@@ -130,10 +131,14 @@ static void learn_sizes(struct mr_loader *l, const struct mr_run *run)
 static void end_run(struct mr_worker *w, struct mr_slot *slot, uint32_t rows)
 {
 	struct mr_loader *l = w->l;
+	struct mr_batch *b;
 
 	if (atomic_fetch_sub(&slot->left, rows) != rows)
 		return;
-	mr_batch_finish(atomic_load(&slot->batch), &l->pool);
+	b = atomic_load(&slot->batch);
+	mr_batch_finish(b, &l->pool);
+	if (l->plan.afters)
+		mr_after_run(w, b);
 	if (atomic_exchange(&slot->state, MR_SLOT_READY) != MR_SLOT_AWAITED)
 		return;
 	w->owed = slot;
@@ -215,7 +220,7 @@ static bool do_claim(struct mr_worker *w, uint64_t p, uint64_t n,
 static void account(struct mr_worker *w, uint64_t ticks, uint64_t samples)
 {
 	struct mr_thread_stats *st = w->stats;
-	uint64_t waits = w->wait_in + w->wait_out;
+	uint64_t waits = w->wait_in + w->wait_out + w->after;
 	double scale = w->timed ? (double)samples / w->timed : 0;
 	double parts = 0, work = ticks > waits ? (double)(ticks - waits) : 0;
 
@@ -302,7 +307,7 @@ static void *worker_main(void *arg)
 	while (go && !atomic_load_explicit(&l->stop, memory_order_relaxed)) {
 		uint64_t n, samples = 0, t1, p = claim(w, &n);
 
-		w->wait_in = w->wait_out = w->timed = 0;
+		w->wait_in = w->wait_out = w->after = w->timed = 0;
 		w->sleeps = 0;
 		go = do_claim(w, p, n, &samples);
 		w->claims++;
