@@ -13,9 +13,47 @@
 #define MR_OP_TEXTSPLIT_H
 
 #include <stddef.h>
-#include <stdint.h>
+
+#include "core/le.h"
 
 /* Bytes of the piece that begins at p, 1 to n; n >= 1 are left. */
 size_t mr_text_piece(const uint8_t *p, size_t n);
+
+#define MR_TEXT_HIGH 0x8080808080808080u
+
+/* The high bit of each of 8 bytes that is no ASCII letter. */
+static inline uint64_t mr_text_others(uint64_t x)
+{
+	uint64_t y = (x | 0x2020202020202020u) & ~MR_TEXT_HIGH;
+	uint64_t from_a = y + 0x1f1f1f1f1f1f1f1fu;
+	uint64_t past_z = y + 0x0505050505050505u;
+
+	return (~from_a | past_z | x) & MR_TEXT_HIGH;
+}
+
+/*
+ * The same, eight letters at a time, for words of up to 16 ASCII letters:
+ * most of what texts in many languages are made of. Going byte by byte, the
+ * processor would guess wrong at the end of each word.
+ */
+static inline size_t mr_text_next(const uint8_t *p, size_t n)
+{
+	size_t at = *p == ' ', letters = 0;
+	uint64_t others = 0;
+
+	if (n < 24)
+		return mr_text_piece(p, n);
+	others = mr_text_others(mr_le64(p + at));
+	if (!others) {
+		letters = 8;
+		others = mr_text_others(mr_le64(p + at + 8));
+		if (!others)
+			return mr_text_piece(p, n);
+	}
+	letters += (size_t)__builtin_ctzll(others) / 8;
+	if (!letters || p[at + letters] >= 0x80)
+		return mr_text_piece(p, n);
+	return at + letters;
+}
 
 #endif

@@ -149,6 +149,7 @@ static void make_powers(struct mr_bpe *b, bool one_by_one)
 		assert_true(mr_bpe_add(b, 1000 + i, 1000 + i, (uint32_t)i,
 				       1001 + i));
 	assert_false(mr_bpe_add(b, 1000, 1000, 9, 9));
+	assert_int_equal(mr_bpe_index(b, &err), 0);
 }
 
 static void test_long_and_short_runs_merge_alike(void **state)
