@@ -181,6 +181,13 @@ static int run(const struct mr_opctx *cx, const struct mr_tensor *in,
 	return 0;
 }
 
+static const char *file(const void *self, size_t i)
+{
+	const struct embed *t = self;
+
+	return i ? NULL : t->table;
+}
+
 const struct mr_op mr_op_embed = {
 	.name = "embed",
 	.help = "the rows of a table that ids name",
@@ -191,4 +198,5 @@ const struct mr_op mr_op_embed = {
 	.infer = infer,
 	.shape = shape,
 	.run = run,
+	.file = file,
 };

@@ -97,6 +97,15 @@ static int run(const struct mr_opctx *cx, const struct mr_tensor *in,
 	return e;
 }
 
+static const char *file(const void *self, size_t i)
+{
+	const struct tokenize *t = self;
+
+	if (*t->ranks)
+		return i ? NULL : t->ranks;
+	return i == 0 ? t->vocab : i == 1 ? t->merges : NULL;
+}
+
 const struct mr_op mr_op_tokenize = {
 	.name = "tokenize",
 	.help = "text to the ids of a byte-level BPE vocabulary, split as by "
@@ -111,4 +120,5 @@ const struct mr_op mr_op_tokenize = {
 	.local = sizeof(struct local),
 	.drop = drop,
 	.gives = "ids",
+	.file = file,
 };
