@@ -569,12 +569,13 @@ void mr_loader_stats(struct mr_loader *l, struct mr_stats *st)
 
 	in.name[0] = "read";
 	for (int i = 1; i < in.steps; i++) {
-		/* `batch` is no step here: those after it take its place */
+		/* `batch` is no step here: those after it take its place, and
+		 * are done anew in each epoch as random ones are */
 		bool after = i >= in.steps - l->plan.afters;
 		const struct mr_stage *s = &l->pipeline->stage[i + after];
 
 		in.name[i] = s->name;
-		in.random[i] = s->op->flags & MR_OP_RANDOM;
+		in.random[i] = after || s->op->flags & MR_OP_RANDOM;
 	}
 	*st = (struct mr_stats){
 		.samples = mr_counted(&l->samples),

@@ -422,6 +422,60 @@ def test_embed_takes_the_rows(tmp_path, ids, dtype):
     assert b["ids"].shape == (4, 6, 24)
 
 
+def test_embed_takes_what_others_than_numpy_write(tmp_path, ids):
+    table = np.arange(160, dtype="<f4").reshape(80, 2)
+    f = tmp_path / "e.npy"
+    for text in ("{'descr': '<f4', 'fortran_order': False, 'shape': (80,2,)}",
+                 "{'shape':(80, 2),'fortran_order':False,'descr':'<f4'}",
+                 " { 'fortran_order' : False , 'descr' : '<f4', "
+                 "'shape' : ( 80 , 2 ) , }"):
+        head = text.encode() + b"\n"
+        f.write_bytes(b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little")
+                      + head + table.tobytes())
+        for x in arrays(f"{ids} | embed {f} | batch 1", "ids"):
+            assert np.array_equal(x, table[65:65 + len(x)])
+
+
+def test_embed_of_a_table_without_rows_names_each_id(tmp_path, ids):
+    np.save(tmp_path / "e.npy", np.zeros((0, 2), "<f4"))
+    loader = millrace.Loader(f"{ids} | embed {tmp_path}/e.npy | batch 4",
+                             order="sequential", on_error="skip", epochs=1)
+    b, = loader
+    assert b.samples("ids")[0].shape == (0, 2) and b.count == 1
+    with pytest.raises(Exception, match="x/1.*id 65.*no rows"):
+        arrays(f"{ids} | embed {tmp_path}/e.npy | batch 1", "ids")
+    np.save(tmp_path / "e.npy", np.zeros((300, 0), "<f2"))
+    for n, x in zip((0, 1, 5, 9), arrays(
+            f"{ids} | embed {tmp_path}/e.npy | batch 1", "ids")):
+        assert x.shape == (n, 0)
+
+
+def test_embed_names_the_sample_and_goes_on_without_it(tmp_path, ids):
+    np.save(tmp_path / "e.npy", np.zeros((70, 2), "<f4"))
+    text = f"{ids} | embed {tmp_path}/e.npy | batch 4"
+    with pytest.raises(Exception, match="x/9.*id 70 at position 5"):
+        arrays(text, "ids")
+    b, = millrace.Loader(text, order="sequential", on_error="skip", epochs=1)
+    assert b.count == 3
+
+
+def test_special_tokens_are_text_as_any_other(tmp_path):
+    v = Vocabulary(tmp_path, 1)
+    text = b"<|end of text|>"
+    for how in (v.gpt2, v.ranks):
+        ids, = encode(tmp_path, [text], how)
+        assert 99999 not in ids
+        assert b"".join(v.tokens[i] for i in ids) == text
+
+
+def test_pad_takes_no_ids_for_what_they_are(ids):
+    for side in ("left", "right"):
+        x = arrays(f"{ids} | pad 1 side={side} | batch 1", "ids")
+        assert [v.tolist() for v in x] == [
+            [0], [65], [65 if side == "right" else 69],
+            [65 if side == "right" else 73]]
+
+
 def test_embed_names_an_id_that_the_table_lacks(tmp_path, ids):
     np.save(tmp_path / "e.npy", np.zeros((70, 2), "<f4"))
     with pytest.raises(Exception) as e:
