@@ -86,6 +86,8 @@ int mr_bpe_index(struct mr_bpe *b, struct mr_err *err)
 {
 	int e = mr_shorts_init(&b->shorts, b->words.count, err);
 
+	if (!b->split)
+		b->split = mr_text_piece;
 	if (e)
 		return e;
 	for (size_t i = 0; i < b->words.count; i++) {

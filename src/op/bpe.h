@@ -8,6 +8,7 @@
 
 #include "core/err.h"
 #include "op/shortwords.h"
+#include "op/textsplit.h"
 #include "op/words.h"
 
 enum { MR_BPE_IDS = 1 << 24, MR_BPE_TOKEN = 1024, MR_BPE_SHORT = 64 };
@@ -41,6 +42,7 @@ struct mr_bpe {
 	 * made that is the same; for others each is done as it was meant.
 	 */
 	bool one_by_one;
+	mr_text_split *split; /* set by open: GPT-2's */
 	/* Pieces that are taken as they are: with one_by_one all tokens, else
 	 * those that merging would make anyway, since finding them is
 	 * faster. May be empty. */

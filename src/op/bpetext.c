@@ -5,7 +5,6 @@
 #include "core/le.h"
 #include "core/mem.h"
 #include "op/bpe.h"
-#include "op/textsplit.h"
 
 /* ---- the memory ---- */
 
@@ -211,7 +210,8 @@ int mr_bpe_encode(const struct mr_bpe *b, struct mr_bpe_cache *cache,
 
 	*count = 0;
 	while (at < n && !e) {
-		size_t left = n - at, length = mr_text_next(text + at, left);
+		size_t left = n - at;
+		size_t length = mr_text_next(text + at, left, b->split);
 
 		e = any_piece(&x, text + at, length, left, to + *count, &more);
 		at += length;
