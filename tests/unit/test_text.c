@@ -154,8 +154,7 @@ static void test_pieces_are_those_of_cl100k(void **state)
 		"a",
 		"end|.\n\n|  \n| x|  \r\n|\t| y",
 		"@a|#b| @(|c| |1",
-		" \xc3| \xc3\xa9|\xff\xff"
-		"a",
+		" \xc3| \xc3\xa9|\xff\xff|a",
 	};
 
 	(void)state;
