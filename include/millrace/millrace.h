@@ -95,6 +95,8 @@ const char *mr_dtype_name(enum mr_dtype dtype); /* "u8", "f32", ... */
  * own. ragged: tensor is 1-d, the samples' elements one after another; sample i
  *           is [offsets[i], offsets[i + 1]) and has the shape
  *           shapes[i * sample_ndim ... ].
+ *   remade: by a step after `batch`, as pack: tensor is [rows, ...row shape],
+ *           with its own number of rows; offsets and shapes are NULL.
  */
 struct mr_field {
 	const char *name;

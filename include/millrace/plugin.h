@@ -164,6 +164,7 @@ struct mr_opctx {
 };
 
 struct mr_image_op;
+struct mr_batch_op;
 
 /* Fields that become one, by their places in a struct mr_fields. */
 struct mr_inputs {
@@ -226,6 +227,12 @@ struct mr_op {
 		      struct mr_inputs *c, struct mr_err *err);
 	int (*merge)(const struct mr_opctx *cx,
 		     const struct mr_tensor *const *in, struct mr_tensor *out);
+	/* Of the steps built in that come after `batch`; else NULL. */
+	const struct mr_batch_op *batch;
+	/* The i-th file that it reads besides its input, as a table or a
+	 * vocabulary; NULL past the end. What is prepared with the step
+	 * depends on their contents. Asked after open(). May be NULL. */
+	const char *(*file)(const void *self, size_t i);
 };
 
 /* ---- sources ---- */

@@ -94,6 +94,12 @@ static struct mrpy_view ragged(const struct mr_field *f, uint64_t i)
 	return v;
 }
 
+/* As many as the batch has samples, but of a step after `batch`. */
+static uint64_t rows_of(const struct mr_batch *b, const struct mr_field *f)
+{
+	return f->offsets ? mr_batch_count(b) : (uint64_t)f->tensor.shape[0];
+}
+
 static struct mrpy_view sample(const struct mr_field *f, uint64_t i)
 {
 	return f->offsets ? ragged(f, i) : row(f, i);
@@ -253,7 +259,7 @@ static PyObject *batch_samples(PyObject *self, PyObject *key)
 {
 	const struct mr_field *f = find(self, key);
 	struct mr_batch *b = batch_of(self);
-	uint64_t n = mr_batch_count(b);
+	uint64_t n = f ? rows_of(b, f) : 0;
 	PyObject *out = f ? PyList_New((Py_ssize_t)n) : NULL;
 
 	for (uint64_t i = 0; out && i < n; i++) {

@@ -96,7 +96,8 @@ static void add_worker(struct mr_trace *t, const struct mr_trace_thread *h)
 {
 	const uint64_t *sum = h->sum;
 	double waits = seconds(sum[MR_SPAN_WAIT_IN] + sum[MR_SPAN_WAIT_OUT]);
-	double inside = seconds(sum[MR_SPAN_SAMPLE] + sum[MR_SPAN_COLLATE]);
+	double inside =
+		seconds(sum[MR_SPAN_SAMPLE] + sum[MR_SPAN_COLLATE] + h->after);
 	double work = seconds(sum[MR_SPAN_WORK]), engine;
 
 	if (work > 0) {
@@ -109,7 +110,7 @@ static void add_worker(struct mr_trace *t, const struct mr_trace_thread *h)
 	t->budget.steps += seconds(sum[MR_SPAN_STEP] - h->read);
 	t->budget.fetch += seconds(h->read);
 	t->budget.samples += at_least_0(seconds(sum[MR_SPAN_SAMPLE]) -
-					seconds(sum[MR_SPAN_STEP]));
+					seconds(sum[MR_SPAN_STEP] - h->after));
 	t->budget.collate += seconds(sum[MR_SPAN_COLLATE]);
 	t->budget.wait_in += seconds(sum[MR_SPAN_WAIT_IN]);
 	t->budget.wait_out += seconds(sum[MR_SPAN_WAIT_OUT]);

@@ -255,7 +255,9 @@ static void note_slow(struct mr_trace *t, const struct mr_mrt_span *s,
 static bool take_step(struct mr_trace *t, struct mr_trace_thread *h,
 		      const struct mr_mrt_span *s)
 {
-	if (!s->step)
+	if (s->sample == MR_NO_SAMPLE)
+		h->after += s->duration;
+	else if (!s->step)
 		h->read += s->duration;
 	t->step_bytes[s->step] += s->bytes;
 	if (h->sample != s->sample || h->batch != s->batch)

@@ -8,13 +8,14 @@
 #include "core/json.h"
 #include "core/mem.h"
 
-#define BUDGET(X)                                                           \
-	X(steps, "steps")                                                   \
-	X(fetch, "reading")                                                 \
-	X(samples, "samples, outside of the steps")                         \
-	X(collate, "collating") X(wait_in, "waiting for bytes")             \
-		X(wait_out, "waiting for a free place") X(engine, "engine") \
-			X(unattributed, "unattributed")
+#define BUDGET(X)                                   \
+	X(steps, "steps")                           \
+	X(fetch, "reading")                         \
+	X(samples, "samples, outside of the steps") \
+	X(collate, "collating")                     \
+	X(wait_in, "waiting for bytes")             \
+	X(wait_out, "waiting for a free place")     \
+	X(engine, "engine") X(unattributed, "unattributed")
 
 enum { BLAMED = 5 };
 

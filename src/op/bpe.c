@@ -8,7 +8,7 @@
 
 /* Pieces up to here are merged by looking at all pairs again and again,
  * which is fastest for words; longer ones by a heap, in n log n. */
-enum { SHORT = MR_BPE_SHORT };
+enum { SHORT = MR_BPE_SHORT, BYTE_PAIRS = 256 * 256 };
 
 /* ---- the table of pairs ---- */
 
@@ -57,14 +57,17 @@ bool mr_bpe_add(struct mr_bpe *b, int32_t left, int32_t right, uint32_t rank,
 void mr_bpe_close(struct mr_bpe *b)
 {
 	free(b->pair);
+	free(b->first);
 	mr_words_fini(&b->words);
+	mr_shorts_fini(&b->shorts);
 	*b = (struct mr_bpe){ 0 };
 }
 
 size_t mr_bpe_size(const struct mr_bpe *b)
 {
 	return sizeof(*b) + (b->mask + 1) * sizeof(*b->pair) +
-	       mr_words_size(&b->words);
+	       mr_words_size(&b->words) + mr_shorts_size(&b->shorts) +
+	       (b->first ? BYTE_PAIRS * sizeof(*b->first) : 0);
 }
 
 /* What the two tokens make: the rank, or MR_BPE_NONE. */
@@ -79,57 +82,112 @@ static inline uint32_t look(const struct mr_bpe *b, int32_t left, int32_t right,
 	return p->rank;
 }
 
+int mr_bpe_index(struct mr_bpe *b, struct mr_err *err)
+{
+	int e = mr_shorts_init(&b->shorts, b->words.count, err);
+
+	if (!b->split)
+		b->split = mr_text_piece;
+	if (e)
+		return e;
+	for (size_t i = 0; i < b->words.count; i++) {
+		const struct mr_word *x = &b->words.word[i];
+
+		if (x->length <= MR_SHORT_WORD)
+			mr_shorts_add(&b->shorts, b->words.bytes + x->at,
+				      x->length, x->id);
+	}
+	b->first = mr_alloc(BYTE_PAIRS, sizeof(*b->first), err);
+	if (!b->first)
+		return MR_ENOMEM;
+	for (int i = 0; i < BYTE_PAIRS; i++)
+		b->first[i].rank = look(b, b->byte[i >> 8], b->byte[i & 255],
+					&b->first[i].id);
+	return 0;
+}
+
 /* ---- short pieces ---- */
 
-struct pairs {
-	uint32_t rank[SHORT]; /* of tokens i and i + 1 */
-	int32_t id[SHORT];    /* what they make */
+/*
+ * Tokens at the places of their first bytes. Nothing is moved when two become
+ * one: the second's place stays behind, without a rank.
+ */
+struct row {
+	uint32_t rank[SHORT]; /* of the pair that begins here */
+	int32_t made[SHORT];  /* what it makes */
+	uint8_t prev[SHORT], next[SHORT];
 };
 
-static size_t lowest(const struct pairs *s, size_t n)
+static void look_bytes(const struct mr_bpe *b, struct row *s, const uint8_t *p,
+		       const int32_t *t, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		s->prev[i] = (uint8_t)(i - 1);
+		s->next[i] = (uint8_t)(i + 1);
+	}
+	for (size_t i = 0; i + 1 < n; i++) {
+		if (b->first) {
+			struct mr_bpe_made m = b->first[p[i] << 8 | p[i + 1]];
+
+			s->rank[i] = m.rank;
+			s->made[i] = m.id;
+		} else {
+			s->rank[i] = look(b, t[i], t[i + 1], &s->made[i]);
+		}
+	}
+	s->rank[n - 1] = MR_BPE_NONE;
+}
+
+static size_t lowest(const struct row *s, size_t n)
 {
 	size_t best = 0;
 
-	for (size_t i = 1; i + 1 < n; i++)
-		if (s->rank[i] < s->rank[best])
-			best = i;
+	for (size_t i = 1; i < n; i++)
+		best = s->rank[i] < s->rank[best] ? i : best;
 	return best;
 }
 
-/* Tokens i and i + 1 become one; n is the number before. */
-static void join(const struct mr_bpe *b, struct pairs *s, int32_t *t, size_t n,
+/* The token at i and the one after it become one. */
+static void join(const struct mr_bpe *b, struct row *s, int32_t *t, size_t n,
 		 size_t i)
 {
-	size_t rest = n - i - 2;
+	size_t gone = s->next[i], after = s->next[gone];
 
-	t[i] = s->id[i];
-	memmove(t + i + 1, t + i + 2, rest * sizeof(*t));
-	memmove(s->rank + i, s->rank + i + 1, rest * sizeof(*s->rank));
-	memmove(s->id + i, s->id + i + 1, rest * sizeof(*s->id));
-	if (rest)
-		s->rank[i] = look(b, t[i], t[i + 1], &s->id[i]);
-	if (i)
-		s->rank[i - 1] = look(b, t[i - 1], t[i], &s->id[i - 1]);
+	t[i] = s->made[i];
+	s->next[i] = (uint8_t)after;
+	s->rank[gone] = s->rank[i] = MR_BPE_NONE;
+	if (after < n) {
+		s->prev[after] = (uint8_t)i;
+		s->rank[i] = look(b, t[i], t[after], &s->made[i]);
+	}
+	if (i) {
+		size_t k = s->prev[i];
+
+		s->rank[k] = look(b, t[k], t[i], &s->made[k]);
+	}
 }
 
-static size_t merge_short(const struct mr_bpe *b, int32_t *t, size_t n)
+static size_t merge_short(const struct mr_bpe *b, const uint8_t *p, int32_t *t,
+			  size_t n)
 {
-	struct pairs s;
+	size_t out = 0;
+	struct row s;
 
-	for (size_t i = 0; i + 1 < n; i++)
-		s.rank[i] = look(b, t[i], t[i + 1], &s.id[i]);
-	while (n > 1) {
+	look_bytes(b, &s, p, t, n);
+	for (;;) {
 		size_t i = lowest(&s, n);
 		uint32_t rank = s.rank[i];
 
 		if (rank == MR_BPE_NONE)
 			break;
-		join(b, &s, t, n--, i);
-		for (i++; !b->one_by_one && i + 1 < n; i++)
+		join(b, &s, t, n, i);
+		for (i++; !b->one_by_one && i < n; i++)
 			if (s.rank[i] == rank)
-				join(b, &s, t, n--, i);
+				join(b, &s, t, n, i);
 	}
-	return n;
+	for (size_t i = 0; i < n; i = s.next[i])
+		t[out++] = t[i];
+	return out;
 }
 
 /* ---- long pieces ---- */
@@ -275,21 +333,31 @@ static int merge_long(const struct mr_bpe *b, struct mr_bpe_room *room,
 	return 0;
 }
 
-int mr_bpe_piece(const struct mr_bpe *b, struct mr_bpe_room *room,
+int mr_bpe_merge(const struct mr_bpe *b, struct mr_bpe_room *room,
 		 const uint8_t *piece, size_t n, int32_t *to, size_t *count,
 		 struct mr_err *err)
 {
-	if (b->words.count) {
-		*to = mr_words_find(&b->words, piece, n);
-		*count = 1;
-		if (*to >= 0)
-			return 0;
-	}
 	for (size_t i = 0; i < n; i++)
 		to[i] = b->byte[piece[i]];
 	*count = n;
 	if (n > SHORT)
 		return merge_long(b, room, to, count, err);
-	*count = merge_short(b, to, n);
+	*count = merge_short(b, piece, to, n);
 	return 0;
+}
+
+int mr_bpe_piece(const struct mr_bpe *b, struct mr_bpe_room *room,
+		 const uint8_t *piece, size_t n, int32_t *to, size_t *count,
+		 struct mr_err *err)
+{
+	*to = -1;
+	*count = 1;
+	if (n <= MR_SHORT_WORD && b->shorts.line) {
+		struct mr_short_key k = mr_short_key(piece, n, n);
+
+		*to = mr_shorts_find(&b->shorts, k, mr_short_hash(k), n);
+	} else if (b->words.count) {
+		*to = mr_words_find(&b->words, piece, n);
+	}
+	return *to >= 0 ? 0 : mr_bpe_merge(b, room, piece, n, to, count, err);
 }

@@ -7,6 +7,8 @@
 #define MR_OP_BPE_H
 
 #include "core/err.h"
+#include "op/shortwords.h"
+#include "op/textsplit.h"
 #include "op/words.h"
 
 enum { MR_BPE_IDS = 1 << 24, MR_BPE_TOKEN = 1024, MR_BPE_SHORT = 64 };
@@ -15,6 +17,12 @@ enum { MR_BPE_IDS = 1 << 24, MR_BPE_TOKEN = 1024, MR_BPE_SHORT = 64 };
  * of the lowest rank first. */
 struct mr_bpe_pair {
 	uint64_t key; /* left and right, or MR_BPE_EMPTY */
+	uint32_t rank;
+	int32_t id;
+};
+
+/* What two bytes next to each other make. */
+struct mr_bpe_made {
 	uint32_t rank;
 	int32_t id;
 };
@@ -34,10 +42,15 @@ struct mr_bpe {
 	 * made that is the same; for others each is done as it was meant.
 	 */
 	bool one_by_one;
+	mr_text_split *split; /* set by open: GPT-2's */
 	/* Pieces that are taken as they are: with one_by_one all tokens, else
 	 * those that merging would make anyway, since finding them is
 	 * faster. May be empty. */
 	struct mr_words words;
+	/* Made of the above by mr_bpe_index(): the short words again, and
+	 * the pairs of bytes, 256 x 256, which all merging begins with. */
+	struct mr_shorts shorts;
+	struct mr_bpe_made *first;
 };
 
 /* GPT-2's files: encoder.json (tokens to ids) and vocab.bpe (merges). */
@@ -53,6 +66,9 @@ size_t mr_bpe_size(const struct mr_bpe *b);
 int mr_bpe_room(struct mr_bpe *b, size_t max, struct mr_err *err);
 bool mr_bpe_add(struct mr_bpe *b, int32_t left, int32_t right, uint32_t rank,
 		int32_t id);
+
+/* The last step of opening: what makes encoding fast. */
+int mr_bpe_index(struct mr_bpe *b, struct mr_err *err);
 
 struct mr_bpe_cache;
 
@@ -75,7 +91,11 @@ struct mr_bpe_room {
 	size_t bytes;
 };
 
-/* The same for a piece alone: n >= 1; up to MR_BPE_SHORT, room may be NULL. */
+/* The same for a piece alone: n >= 1; up to MR_BPE_SHORT, room may be NULL.
+ * merge() is for pieces that are known not to be taken as they are. */
+int mr_bpe_merge(const struct mr_bpe *b, struct mr_bpe_room *room,
+		 const uint8_t *piece, size_t n, int32_t *to, size_t *count,
+		 struct mr_err *err);
 int mr_bpe_piece(const struct mr_bpe *b, struct mr_bpe_room *room,
 		 const uint8_t *piece, size_t n, int32_t *to, size_t *count,
 		 struct mr_err *err);

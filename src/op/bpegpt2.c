@@ -238,6 +238,8 @@ int mr_bpe_open(struct mr_bpe *b, const char *vocab, const char *merges,
 	if (!e)
 		e = find_whole(b, &w, err);
 	mr_words_fini(&w);
+	if (!e)
+		e = mr_bpe_index(b, err);
 	if (e)
 		mr_bpe_close(b);
 	return e;

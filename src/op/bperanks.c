@@ -155,6 +155,8 @@ int mr_bpe_open_ranks(struct mr_bpe *b, const char *path, struct mr_err *err)
 		e = mr_bpe_bytes(b, &b->words, path, err);
 	if (!e)
 		e = make_pairs(b, path, err);
+	if (!e)
+		e = mr_bpe_index(b, err);
 	if (e)
 		mr_bpe_close(b);
 	return e;

@@ -5,7 +5,6 @@
 #include "core/le.h"
 #include "core/mem.h"
 #include "op/bpe.h"
-#include "op/textsplit.h"
 
 /* ---- the memory ---- */
 
@@ -14,10 +13,15 @@
  * have small entries, of which two, a newer and an older one, share a line;
  * what does not fit there has larger ones, in twos as well.
  */
-enum { BRIEF_BYTES = 16, BRIEF_IDS = 3, LONG_BYTES = 48, LONG_IDS = 19 };
+enum {
+	BRIEF_BYTES = MR_SHORT_WORD,
+	BRIEF_IDS = 3,
+	LONG_BYTES = 48,
+	LONG_IDS = 19
+};
 
 struct brief {
-	uint64_t key[2]; /* see key_of() */
+	struct mr_short_key key;
 	int32_t id[BRIEF_IDS];
 	uint8_t length, count; /* length 0: empty */
 	uint8_t rest[2];
@@ -66,35 +70,15 @@ void mr_bpe_cache_free(struct mr_bpe_cache *c)
 	free(c);
 }
 
-/* The piece as two numbers, its first and its last 8 bytes; `left` bytes may
- * be read, which saves a copy. */
-static inline void key_of(uint64_t *key, const uint8_t *p, size_t n,
-			  size_t left)
-{
-	uint8_t copy[8] = { 0 };
-
-	key[1] = n > 8 ? mr_le64(p + n - 8) : 0;
-	if (left < 8) {
-		memcpy(copy, p, left);
-		p = copy;
-	}
-	key[0] = mr_le64(p);
-	if (n < 8)
-		key[0] &= ((uint64_t)1 << 8 * n) - 1;
-}
-
 static inline struct brief *brief_two(const struct mr_bpe_cache *c,
-				      const uint64_t *key)
+				      uint64_t hash)
 {
-	uint64_t h = key[0] * 0x9e3779b97f4a7c15u;
-
-	h = (h ^ h >> 32 ^ key[1]) * 0xbf58476d1ce4e5b9u;
-	return c->brief + 2 * (h >> c->brief_shift);
+	return c->brief + 2 * (hash >> c->brief_shift);
 }
 
-static inline bool is(const struct brief *e, const uint64_t *key, size_t n)
+static inline bool is(const struct brief *e, struct mr_short_key key, size_t n)
 {
-	return e->key[0] == key[0] && e->key[1] == key[1] && e->length == n;
+	return e->key.a == key.a && e->key.b == key.b && e->length == n;
 }
 
 static struct longer *long_two(const struct mr_bpe_cache *c, const uint8_t *p,
@@ -125,13 +109,13 @@ static void remember(struct longer *two, const uint8_t *p, size_t n,
 	memcpy(two->id, id, count * sizeof(*id));
 }
 
-static void remember_brief(struct brief *two, const uint64_t *key, size_t n,
+static void remember_brief(struct brief *two, struct mr_short_key key, size_t n,
 			   const int32_t *id, size_t count)
 {
 	two[1] = two[0];
 	two->length = (uint8_t)n;
 	two->count = (uint8_t)count;
-	memcpy(two->key, key, sizeof(two->key));
+	two->key = key;
 	memcpy(two->id, id, count * sizeof(*id));
 }
 
@@ -144,6 +128,15 @@ struct encoder {
 	struct mr_err *err;
 };
 
+/* A piece that is no short token. */
+static int make_piece(struct encoder *x, const uint8_t *p, size_t n,
+		      int32_t *to, size_t *count)
+{
+	return n > BRIEF_BYTES ?
+		       mr_bpe_piece(x->bpe, &x->room, p, n, to, count, x->err) :
+		       mr_bpe_merge(x->bpe, &x->room, p, n, to, count, x->err);
+}
+
 static int long_piece(struct encoder *x, const uint8_t *p, size_t n,
 		      int32_t *to, size_t *count)
 {
@@ -151,8 +144,8 @@ static int long_piece(struct encoder *x, const uint8_t *p, size_t n,
 	const struct longer *e;
 	int fault;
 
-	if (n > LONG_BYTES)
-		return mr_bpe_piece(x->bpe, &x->room, p, n, to, count, x->err);
+	if (n > LONG_BYTES || !x->cache)
+		return make_piece(x, p, n, to, count);
 	two = long_two(x->cache, p, n);
 	e = recall(two, p, n);
 	if (e) {
@@ -160,21 +153,22 @@ static int long_piece(struct encoder *x, const uint8_t *p, size_t n,
 		memcpy(to, e->id, e->count * sizeof(*to));
 		return 0;
 	}
-	fault = mr_bpe_piece(x->bpe, &x->room, p, n, to, count, x->err);
+	fault = make_piece(x, p, n, to, count);
 	if (!fault && (n > BRIEF_BYTES || *count > BRIEF_IDS))
 		remember(two, p, n, to, *count);
 	return fault;
 }
 
-static inline int brief_piece(struct encoder *x, const uint8_t *p, size_t n,
-			      size_t left, int32_t *to, size_t *count)
+static int brief_piece(struct encoder *x, const uint8_t *p, size_t n,
+		       struct mr_short_key key, uint64_t hash, int32_t *to,
+		       size_t *count)
 {
 	struct brief *two, *e;
-	uint64_t key[2];
 	int fault;
 
-	key_of(key, p, n, left);
-	two = brief_two(x->cache, key);
+	if (!x->cache)
+		return make_piece(x, p, n, to, count);
+	two = brief_two(x->cache, hash);
 	e = two + !is(two, key, n);
 	if (is(e, key, n)) {
 		*count = e->count;
@@ -189,19 +183,21 @@ static inline int brief_piece(struct encoder *x, const uint8_t *p, size_t n,
 	return fault;
 }
 
+/* Most pieces of a text are tokens: a look at the vocabulary, which knows
+ * them from the start. */
 static inline int any_piece(struct encoder *x, const uint8_t *p, size_t n,
 			    size_t left, int32_t *to, size_t *count)
 {
-	if (n == 1) {
-		*to = x->bpe->byte[*p];
-		*count = 1;
-		return 0;
-	}
-	if (!x->cache)
-		return mr_bpe_piece(x->bpe, &x->room, p, n, to, count, x->err);
+	struct mr_short_key key;
+	uint64_t hash;
+
 	if (n > BRIEF_BYTES)
 		return long_piece(x, p, n, to, count);
-	return brief_piece(x, p, n, left, to, count);
+	key = mr_short_key(p, n, left);
+	hash = mr_short_hash(key);
+	*to = mr_shorts_find(&x->bpe->shorts, key, hash, n);
+	*count = 1;
+	return *to >= 0 ? 0 : brief_piece(x, p, n, key, hash, to, count);
 }
 
 int mr_bpe_encode(const struct mr_bpe *b, struct mr_bpe_cache *cache,
@@ -214,7 +210,8 @@ int mr_bpe_encode(const struct mr_bpe *b, struct mr_bpe_cache *cache,
 
 	*count = 0;
 	while (at < n && !e) {
-		size_t left = n - at, length = mr_text_piece(text + at, left);
+		size_t left = n - at;
+		size_t length = mr_text_next(text + at, left, b->split);
 
 		e = any_piece(&x, text + at, length, left, to + *count, &more);
 		at += length;

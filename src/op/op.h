@@ -31,4 +31,7 @@ extern const struct mr_op mr_op_batch;
 int mr_op_refuse(const char *name, const struct mr_spec *in, const char *why,
 		 struct mr_err *err);
 
+/* Can a value be filled in? Integers must be whole and within range. */
+bool mr_op_holds(enum mr_dtype t, double value);
+
 #endif

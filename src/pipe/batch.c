@@ -86,8 +86,9 @@ void mr_batch_free(struct mr_batch *b)
 		return;
 	drop_bad(b);
 	drop_runs(b);
-	for (int i = 0; i < MR_MAX_FIELDS; i++) {
+	for (int i = 0; i < MR_MAX_BUFS; i++)
 		mr_buf_unref(b->buf[i]);
+	for (int i = 0; i < MR_MAX_FIELDS; i++) {
 		free(b->offsets[i]);
 		free(b->shapes[i]);
 	}
@@ -102,8 +103,8 @@ void mr_batch_begin(struct mr_batch *b, uint64_t epoch, uint64_t number,
 {
 	drop_bad(b);
 	drop_runs(b);
-	for (int i = 0; i < b->plan->outs; i++) {
-		if (!b->plan->out[i].dense) {
+	for (int i = 0; i < b->plan->bufs; i++) {
+		if (i >= b->plan->outs || !b->plan->out[i].dense) {
 			mr_buf_unref(b->buf[i]);
 			b->buf[i] = NULL;
 		}
@@ -351,7 +352,7 @@ size_t mr_batch_memory(const struct mr_batch *b)
 {
 	size_t n = 0;
 
-	for (int i = 0; i < b->plan->outs; i++)
+	for (int i = 0; i < b->plan->bufs; i++)
 		n += b->buf[i] ? b->buf[i]->cap : 0;
 	return n;
 }
@@ -360,7 +361,7 @@ uint64_t mr_batch_payload(const struct mr_batch *b)
 {
 	uint64_t n = 0;
 
-	for (int i = 0; i < b->plan->outs; i++)
+	for (int i = 0; i < b->plan->show.n; i++)
 		n += mr_tensor_bytes(&b->field[i].tensor);
 	return n;
 }
@@ -382,17 +383,17 @@ uint64_t mr_batch_number(const struct mr_batch *b)
 
 size_t mr_batch_fields(const struct mr_batch *b)
 {
-	return (size_t)b->plan->outs;
+	return (size_t)b->plan->show.n;
 }
 
 const struct mr_field *mr_batch_field(const struct mr_batch *b, size_t i)
 {
-	return i < (size_t)b->plan->outs ? &b->field[i] : NULL;
+	return i < (size_t)b->plan->show.n ? &b->field[i] : NULL;
 }
 
 const struct mr_field *mr_batch_find(const struct mr_batch *b, const char *name)
 {
-	for (int i = 0; i < b->plan->outs; i++)
+	for (int i = 0; i < b->plan->show.n; i++)
 		if (!strcmp(b->field[i].name, name))
 			return &b->field[i];
 	return NULL;
@@ -416,7 +417,7 @@ size_t mr_batch_key(const struct mr_batch *b, size_t i, char *buf, size_t cap)
 
 uint64_t mr_batch_digest(const struct mr_batch *b, uint64_t digest)
 {
-	for (int i = 0; i < b->plan->outs; i++) {
+	for (int i = 0; i < b->plan->show.n; i++) {
 		const struct mr_field *f = &b->field[i];
 		const struct mr_tensor *t = &f->tensor;
 

@@ -44,7 +44,8 @@ struct mr_batch {
 	uint64_t *index; /* by row */
 	uint8_t *good;	 /* by row */
 	struct mr_field field[MR_MAX_FIELDS];
-	struct mr_buf *buf[MR_MAX_FIELDS]; /* by output field */
+	/* by output field, then those of steps after `batch` */
+	struct mr_buf *buf[MR_MAX_BUFS];
 	int64_t *offsets[MR_MAX_FIELDS], *shapes[MR_MAX_FIELDS]; /* ragged */
 
 	struct mr_run *run;

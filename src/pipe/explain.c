@@ -42,6 +42,8 @@ static const char *place(const struct mr_loader *l, int stage)
 	if (stage > 0 && !st)
 		return p->pipeline->stage[stage].op == &mr_op_batch ?
 			       "collated by the workers" :
+		       p->pipeline->stage[stage].op->batch ?
+			       "by the worker that ends the batch" :
 			       "no work";
 	if (joined(p, stage, &first, &last) && stage < last)
 		return "joined with the next step";
@@ -73,6 +75,28 @@ static void batch_text(const struct mr_plan *p, struct mr_str *out)
 	}
 }
 
+/* After a step on batches: its fields have rows of their own number. */
+static void after_text(const struct mr_plan *p, int stage, struct mr_str *out)
+{
+	const struct mr_fields *fs = &p->visible[stage];
+
+	for (int i = 0; i < fs->n; i++) {
+		struct mr_spec s = fs->item[i].spec;
+		bool rows = mr_plan_remade(p, i);
+		char spec[128];
+
+		if (rows || mr_spec_fixed(&s) || p->pad) {
+			memmove(s.shape + 1, s.shape,
+				sizeof(s.shape) - sizeof(s.shape[0]));
+			s.shape[0] = rows ? MR_ANY : p->batch.count;
+			s.ndim++;
+		}
+		mr_spec_text(&s, spec, sizeof(spec));
+		mr_str_addf(out, "%s%s %s", i ? ", " : "", fs->item[i].name,
+			    spec);
+	}
+}
+
 static void stage_text(const struct mr_loader *l, int i, struct mr_str *out)
 {
 	const struct mr_stage *s = &l->pipeline->stage[i];
@@ -82,6 +106,8 @@ static void stage_text(const struct mr_loader *l, int i, struct mr_str *out)
 	mr_stage_text(s, &name);
 	if (s->op == &mr_op_batch)
 		batch_text(&l->plan, &fields);
+	else if (s->op && s->op->batch)
+		after_text(&l->plan, i, &fields);
 	else
 		mr_fields_text(&l->plan.visible[i], &fields);
 	mr_str_addf(out, "%2d  %s\n      -> %s; %s%s", i + 1,

@@ -128,7 +128,7 @@ void mr_batch_release(struct mr_batch *b)
 		return;
 	used = atomic_load(&l->budget.used);
 	if (used + mr_batch_memory(b) <= l->budget.max) {
-		for (int i = 0; i < l->plan.outs; i++)
+		for (int i = 0; i < l->plan.bufs; i++)
 			mr_buf_reclaim(b->buf[i]);
 		pthread_mutex_lock(&l->lock);
 		b->next = l->free_batches;
@@ -143,13 +143,13 @@ void mr_batch_release(struct mr_batch *b)
 /* ---- starting and stopping ---- */
 
 /* Batches that may be in work ahead of `head`: all of the ring, or fewer
- * when ragged batches turn out large. */
+ * when ragged or packed batches turn out large. */
 static unsigned depth(const struct mr_loader *l)
 {
 	size_t most = atomic_load(&l->batch_max);
 	uint64_t fit;
 
-	if (!l->plan.ragged)
+	if (!l->plan.ragged && !l->plan.afters)
 		return l->ring;
 	if (!most)
 		return l->ring < 2 ? l->ring : 2;
@@ -366,7 +366,7 @@ static int take_head(struct mr_loader *l, struct mr_batch **out,
 	bytes = mr_batch_memory(b);
 	if (bytes > atomic_load(&l->batch_max))
 		atomic_store(&l->batch_max, bytes);
-	for (int i = 0; i < l->plan.outs; i++)
+	for (int i = 0; i < l->plan.bufs; i++)
 		if (b->buf[i])
 			mr_buf_lend(b->buf[i]);
 	atomic_fetch_add(&l->refs, 1);
@@ -582,10 +582,15 @@ void mr_loader_stats(struct mr_loader *l, struct mr_stats *st)
 	};
 
 	in.name[0] = "read";
-	for (int i = 1; i < in.steps; i++)
-		in.name[i] = l->pipeline->stage[i].name;
-	for (int i = 1; i < in.steps; i++)
-		in.random[i] = l->pipeline->stage[i].op->flags & MR_OP_RANDOM;
+	for (int i = 1; i < in.steps; i++) {
+		/* `batch` is no step here: those after it take its place, and
+		 * are done anew in each epoch as random ones are */
+		bool after = i >= in.steps - l->plan.afters;
+		const struct mr_stage *s = &l->pipeline->stage[i + after];
+
+		in.name[i] = s->name;
+		in.random[i] = after || s->op->flags & MR_OP_RANDOM;
+	}
 	*st = (struct mr_stats){
 		.samples = mr_counted(&l->samples),
 		.batches = mr_counted(&l->batches),

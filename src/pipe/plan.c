@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pipe/plan.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "core/param.h"
+#include "op/batchop.h"
 #include "pipe/join.h"
 
 static int open_source(struct mr_plan *plan, struct mr_pipeline *p, int threads,
@@ -173,12 +175,14 @@ static int plan_batch(struct mr_plan *plan, int i, struct mr_err *err)
 	struct mr_pipeline *p = plan->pipeline;
 	char *end;
 
-	if (i + 1 < p->n) {
+	for (int k = i + 1; k < p->n; k++) {
+		if (p->stage[k].op->batch)
+			continue;
 		mr_err_set(err, MR_EPARSE,
 			   "'%s' comes after batch; it works on samples and "
 			   "must come before",
-			   p->stage[i + 1].name);
-		return mr_pipeline_point(p, i + 1, err);
+			   p->stage[k].name);
+		return mr_pipeline_point(p, k, err);
 	}
 	plan->batched = true;
 	plan->batch = *(struct mr_batch_params *)p->stage[i].self;
@@ -190,6 +194,89 @@ static int plan_batch(struct mr_plan *plan, int i, struct mr_err *err)
 		return mr_pipeline_point(p, i, err);
 	}
 	return 0;
+}
+
+/* The fields that a step after `batch` adds to fs. */
+static int add_fields(struct mr_after *a, struct mr_fields *fs,
+		      struct mr_err *err)
+{
+	struct mr_field_spec more[MR_BATCH_MORE];
+
+	memcpy(more, a->op->batch->more, sizeof(more));
+	if (a->op->batch->types)
+		a->op->batch->types(a->self, more);
+	a->first = fs->n;
+	for (; a->more < MR_BATCH_MORE && more[a->more].name[0]; a->more++) {
+		const char *name = more[a->more].name;
+
+		if (fs->n == MR_MAX_FIELDS)
+			return mr_err_set(err, MR_ELIMIT,
+					  "%s adds a field '%s' to %d, which "
+					  "are the most; select fewer before",
+					  a->op->name, name, fs->n);
+		for (int i = 0; i < fs->n; i++)
+			if (!strcmp(fs->item[i].name, name))
+				return mr_err_set(err, MR_ETYPE,
+						  "%s adds a field '%s', and "
+						  "there is one already; leave "
+						  "it out with select",
+						  a->op->name, name);
+		fs->item[fs->n++] = more[a->more];
+	}
+	return 0;
+}
+
+static int plan_after(struct mr_plan *plan, int i, struct mr_fields *fs,
+		      struct mr_err *err)
+{
+	struct mr_pipeline *p = plan->pipeline;
+	struct mr_after *a = &plan->after[plan->afters];
+	struct mr_spec out = { 0 };
+	int f, e = 0;
+
+	if (!plan->batched)
+		e = mr_err_set(err, MR_EPARSE,
+			       "'%s' works on batches: it comes after `batch "
+			       "N`",
+			       p->stage[i].name);
+	else if (plan->afters == MR_MAX_AFTER)
+		e = mr_err_set(err, MR_ELIMIT, "more than %d steps after batch",
+			       MR_MAX_AFTER);
+	if (e)
+		return mr_pipeline_point(p, i, err);
+	f = choose_field(p, i, fs, &out, err);
+	if (f < 0)
+		return f;
+	fs->item[f].spec = out;
+	*a = (struct mr_after){ .op = p->stage[i].op,
+				.self = p->stage[i].self,
+				.stage = i,
+				.field = f };
+	e = add_fields(a, fs, err);
+	if (e)
+		return mr_pipeline_point(p, i, err);
+	plan->afters++;
+	return 0;
+}
+
+bool mr_plan_remade(const struct mr_plan *plan, int i)
+{
+	for (int k = 0; k < plan->afters; k++)
+		if (plan->after[k].field == i || i >= plan->after[k].first)
+			return true;
+	return false;
+}
+
+/* Buffers of a batch: those of its collated fields, then those of the steps
+ * after it. */
+static void plan_buffers(struct mr_plan *plan)
+{
+	plan->bufs = plan->outs;
+	for (int k = 0; k < plan->afters; k++) {
+		plan->after[k].buf = plan->bufs;
+		plan->bufs += 1 + plan->after[k].more;
+	}
+	assert(plan->bufs <= MR_MAX_BUFS);
 }
 
 /* The output fields, and who writes each: the last step of its field, or
@@ -281,7 +368,7 @@ int mr_plan_make_edited(struct mr_plan *plan, struct mr_pipeline *p,
 			int threads, const struct mr_edit *edit,
 			struct mr_err *err)
 {
-	struct mr_fields fs;
+	struct mr_fields fs, collated;
 	int e;
 
 	*plan = (struct mr_plan){ .pipeline = p, .batch.count = 1 };
@@ -302,12 +389,14 @@ int mr_plan_make_edited(struct mr_plan *plan, struct mr_pipeline *p,
 	if (e)
 		return e;
 	fs = plan->in;
-	plan->visible[0] = fs;
+	plan->visible[0] = collated = fs;
 	for (int i = 1; i < p->n; i++) {
 		const struct mr_op *op = p->stage[i].op;
 
 		if (op == &mr_op_batch)
 			e = plan_batch(plan, i, err);
+		else if (op->batch)
+			e = plan_after(plan, i, &fs, err);
 		else if (op->pack)
 			e = plan_pack(plan, i, &fs, err);
 		else if (op->choose)
@@ -321,7 +410,12 @@ int mr_plan_make_edited(struct mr_plan *plan, struct mr_pipeline *p,
 		if (e)
 			return e;
 		plan->visible[i] = fs;
+		if (!plan->afters)
+			collated = fs;
 	}
 	join_steps(plan);
-	return plan_outputs(plan, &fs, err);
+	plan->show = fs;
+	e = plan_outputs(plan, &collated, err);
+	plan_buffers(plan);
+	return e;
 }

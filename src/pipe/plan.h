@@ -37,6 +37,19 @@ struct mr_out_field {
 	bool placed;	  /* a step writes it in place; else the read */
 };
 
+/* A step after `batch`. It leaves its result in a field and in some more,
+ * whose rows are of its own number; in buffers of their own. */
+struct mr_after {
+	const struct mr_op *op;
+	const void *self;
+	int stage;
+	int field;	 /* place in `show` */
+	int first, more; /* of those that it adds */
+	int buf;	 /* the first of its buffers in a batch */
+};
+
+enum { MR_MAX_AFTER = 4, MR_MAX_BUFS = 2 * MR_MAX_FIELDS };
+
 struct mr_plan {
 	struct mr_pipeline *pipeline; /* borrowed */
 	const struct mr_source *source;
@@ -56,6 +69,12 @@ struct mr_plan {
 	int outs, ragged;
 	struct mr_out_field out[MR_MAX_FIELDS];
 
+	/* What a user sees: the outs, changed and added to by steps after
+	 * `batch`; types are those of rows. */
+	struct mr_fields show;
+	int afters, bufs; /* bufs: of a batch, the outs' and theirs */
+	struct mr_after after[MR_MAX_AFTER];
+
 	bool batched; /* the text has a `batch`; else samples come singly */
 	struct mr_batch_params batch;
 	bool pad;
@@ -67,6 +86,9 @@ struct mr_plan {
 /* Open the source and the steps of p and plan. Errors point at the step. */
 int mr_plan_make(struct mr_plan *plan, struct mr_pipeline *p, int threads,
 		 struct mr_err *err);
+
+/* Is field i of those shown made by a step after `batch`? */
+bool mr_plan_remade(const struct mr_plan *plan, int i);
 
 /* A change of the pipeline once its source is open, before types are known. */
 struct mr_edit {

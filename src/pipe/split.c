@@ -8,15 +8,17 @@
 #include "core/json.h"
 #include "core/param.h"
 
-enum { STAMPS = 1024 };
+enum { STAMPS = 1024, TABLES = 1024 };
 
 /* ---- where ---- */
 
-/* Stages of samples: all but a `batch` at the end. */
-static int sample_stages(const struct mr_pipeline *p)
+int mr_split_samples(const struct mr_pipeline *p)
 {
-	return p->n > 1 && p->stage[p->n - 1].op == &mr_op_batch ? p->n - 1 :
-								   p->n;
+	int n = 1;
+
+	while (n < p->n && p->stage[n].op != &mr_op_batch)
+		n++;
+	return n;
 }
 
 static const char *stage_name(size_t i, const void *data)
@@ -28,7 +30,7 @@ static const char *stage_name(size_t i, const void *data)
 static int find_stage(const struct mr_pipeline *p, const char *until,
 		      struct mr_err *err)
 {
-	int n = sample_stages(p), found = -1;
+	int n = mr_split_samples(p), found = -1;
 	const char *near;
 	char *end;
 	long k = strtol(until, &end, 10);
@@ -70,7 +72,7 @@ static bool is_random(const struct mr_stage *s)
 /* Stages before the first random one. */
 static int steady_stages(const struct mr_pipeline *p)
 {
-	int n = sample_stages(p);
+	int n = mr_split_samples(p);
 
 	for (int i = 1; i < n; i++)
 		if (is_random(&p->stage[i]))
@@ -292,6 +294,43 @@ static int stamp_source(const struct mr_plan *plan, struct mr_meta *m,
 	return e;
 }
 
+static int add_table(struct mr_meta *m, size_t *cap, const char *path,
+		     struct mr_err *err)
+{
+	struct mr_table t = { .path = absolute(path, err) };
+	int e = t.path ? mr_table_read(&t, err) : MR_ENOMEM;
+
+	if (!e)
+		e = mr_grow(&m->table, cap, m->tables + 1, sizeof(*m->table),
+			    TABLES, err);
+	if (e)
+		free(t.path);
+	else
+		m->table[m->tables++] = t;
+	return e;
+}
+
+/* The files that the steps read: their contents are part of what the set is. */
+static int read_tables(const struct mr_split *s, const struct mr_pipeline *p,
+		       struct mr_meta *m, struct mr_err *err)
+{
+	size_t cap = 0;
+	int e = 0;
+
+	for (int i = 1; i < s->stages; i++) {
+		const struct mr_stage *st = &p->stage[i];
+		const char *path;
+
+		for (size_t k = 0; st->op->file && !e; k++) {
+			path = st->op->file(st->self, k);
+			if (!path)
+				break;
+			e = add_table(m, &cap, path, err);
+		}
+	}
+	return e;
+}
+
 int mr_split_describe(const struct mr_split *s, const struct mr_plan *plan,
 		      struct mr_meta *m, struct mr_err *err)
 {
@@ -307,5 +346,7 @@ int mr_split_describe(const struct mr_split *s, const struct mr_plan *plan,
 		e = copy_classes(plan, m, err);
 	if (!e)
 		e = stamp_source(plan, m, err);
+	if (!e)
+		e = read_tables(s, p, m, err);
 	return e;
 }

@@ -15,6 +15,9 @@ struct mr_split {
 	int stored; /* that are done before storing; the others are deferred */
 };
 
+/* Stages of samples: those before `batch`. */
+int mr_split_samples(const struct mr_pipeline *p);
+
 /*
  * until: the name of the last step to be done, or its number as `explain`
  * prints it; "" for as many as are the same in each epoch. Random steps

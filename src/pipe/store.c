@@ -105,10 +105,8 @@ static int note_rest(struct job *j, const struct mr_pipeline *p,
 		     struct mr_err *err)
 {
 	char *text = NULL;
-	int e, end = p->n;
+	int e, end = mr_split_samples(p);
 
-	if (p->stage[end - 1].op == &mr_op_batch)
-		end--;
 	if (j->split.stages == end)
 		return 0;
 	if (j->opt->to != MR_TO_RECORDS) {

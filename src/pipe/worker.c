@@ -10,6 +10,7 @@
 
 #include "core/futex.h"
 #include "core/mem.h"
+#include "pipe/after.h"
 #include "pipe/record.h"
 
 enum {
@@ -128,10 +129,14 @@ static void finish(struct mr_worker *w, struct mr_batch *b, uint64_t s)
 	uint64_t t0 = mr_record_now(w->l, w->ring), bytes;
 
 	mr_batch_finish(b, &w->l->pool);
+	if (w->ring)
+		mr_record(w->l, w->ring, MR_SPAN_COLLATE, t0, s,
+			  mr_batch_payload(b));
+	if (w->l->plan.afters)
+		mr_after_run(w, b, s);
 	if (!w->ring)
 		return;
 	bytes = mr_batch_payload(b);
-	mr_record(w->l, w->ring, MR_SPAN_COLLATE, t0, s, bytes);
 	mr_record(w->l, w->ring, MR_SPAN_BATCH, b->begun, s, bytes);
 }
 
@@ -242,7 +247,7 @@ static bool do_claim(struct mr_worker *w, uint64_t p, uint64_t n,
 static void account(struct mr_worker *w, uint64_t ticks, uint64_t samples)
 {
 	struct mr_thread_stats *st = w->stats;
-	uint64_t waits = w->wait_in + w->wait_out;
+	uint64_t waits = w->wait_in + w->wait_out + w->after;
 	double scale = w->timed ? (double)samples / w->timed : 0;
 	double parts = 0, work = ticks > waits ? (double)(ticks - waits) : 0;
 
@@ -330,7 +335,7 @@ static void *worker_main(void *arg)
 	while (go && !atomic_load_explicit(&l->stop, memory_order_relaxed)) {
 		uint64_t n, samples = 0, t1, p = claim(w, &n);
 
-		w->wait_in = w->wait_out = w->timed = 0;
+		w->wait_in = w->wait_out = w->after = w->timed = 0;
 		w->sleeps = 0;
 		go = do_claim(w, p, n, &samples);
 		w->claims++;

@@ -45,6 +45,7 @@ struct mr_worker {
 	uint64_t last, wait_in, wait_out;
 	uint64_t laid; /* where the next step's span begins */
 	uint32_t span_bytes;
+	uint64_t after; /* spent in steps after `batch` */
 	uint64_t ticks[MR_MAX_STEPS];
 	long sleeps; /* of its own will, in the present claim */
 	struct rusage before;

@@ -30,11 +30,27 @@ void mr_meta_fini(struct mr_meta *m)
 	for (size_t i = 0; m->stamp && i < m->stamps; i++)
 		free(m->stamp[i].path);
 	free(m->stamp);
+	for (size_t i = 0; m->table && i < m->tables; i++)
+		free(m->table[i].path);
+	free(m->table);
 	free(m->shard);
 	*m = (struct mr_meta){ 0 };
 }
 
 /* ---- writing ---- */
+
+static void put_tables(struct mr_json *j, const struct mr_meta *m)
+{
+	mr_json_open(j, "tables", '[');
+	for (size_t i = 0; i < m->tables; i++) {
+		mr_json_open(j, NULL, '{');
+		mr_json_text(j, "path", m->table[i].path);
+		mr_json_uint(j, "size", m->table[i].size);
+		mr_json_hex(j, "xxh3", m->table[i].hash);
+		mr_json_close(j, '}');
+	}
+	mr_json_close(j, ']');
+}
 
 static void put_plan(struct mr_json *j, const struct mr_meta *m)
 {
@@ -64,6 +80,8 @@ static void put_plan(struct mr_json *j, const struct mr_meta *m)
 		mr_json_close(j, '}');
 	}
 	mr_json_close(j, ']');
+	if (m->tables)
+		put_tables(j, m);
 	mr_json_close(j, '}');
 }
 
@@ -280,6 +298,26 @@ static bool get_stamps(struct json_object *o, struct mr_meta *m,
 	return m->stamp != NULL;
 }
 
+static bool get_tables(struct json_object *o, struct mr_meta *m,
+		       struct mr_err *err)
+{
+	struct json_object *list = get(o, "tables", json_type_array);
+
+	if (!list)
+		return true;
+	m->tables = json_object_array_length(list);
+	m->table = mr_alloc(m->tables, sizeof(*m->table), err);
+	for (size_t i = 0; m->table && i < m->tables; i++) {
+		struct json_object *t = json_object_array_get_idx(list, i);
+
+		if (!get_text(t, "path", true, &m->table[i].path, err) ||
+		    !get_uint(t, "size", INT64_MAX, &m->table[i].size) ||
+		    !get_hex(t, "xxh3", &m->table[i].hash))
+			return false;
+	}
+	return m->table != NULL;
+}
+
 static bool get_plan(struct json_object *o, struct mr_meta *m,
 		     struct mr_err *err)
 {
@@ -293,7 +331,7 @@ static bool get_plan(struct json_object *o, struct mr_meta *m,
 	    !get_uint(p, "samples", (uint64_t)1 << 60, &m->samples) ||
 	    !get_uint(p, "shards", SHARDS_MAX, &m->shards) || m->shards < 1 ||
 	    m->shards > m->samples || !get_classes(p, m, err) ||
-	    !get_stamps(p, m, err))
+	    !get_stamps(p, m, err) || !get_tables(p, m, err))
 		return false;
 	m->stages = (int)stages;
 	mr_record_plan_init(&m->record);
@@ -450,7 +488,26 @@ int mr_meta_check_source(const struct mr_meta *m, struct mr_err *err)
 				  "the data set was prepared from; prepare "
 				  "again, or say check=no",
 				  gone->path);
+	for (size_t i = 0; i < m->tables; i++) {
+		int e = mr_table_check(&m->table[i], err);
+
+		if (e)
+			return e;
+	}
 	return 0;
+}
+
+/* The first file of the steps that differs, or NULL. */
+static const char *other_table(const struct mr_meta *a, const struct mr_meta *b)
+{
+	for (size_t i = 0; i < a->tables && i < b->tables; i++) {
+		const struct mr_table *x = &a->table[i], *y = &b->table[i];
+
+		if (strcmp(x->path, y->path) || x->size != y->size ||
+		    x->hash != y->hash)
+			return y->path;
+	}
+	return NULL;
 }
 
 static bool same_stamps(const struct mr_meta *a, const struct mr_meta *b)
@@ -470,6 +527,7 @@ void mr_meta_compare(const struct mr_meta *had, const struct mr_meta *want,
 {
 	const char *a = had->deferred ? had->deferred : "";
 	const char *b = want->deferred ? want->deferred : "";
+	const char *table = other_table(had, want);
 
 	*why = 0;
 	/* What is no UTF-8 did not come back as it was: the rest only says
@@ -488,6 +546,10 @@ void mr_meta_compare(const struct mr_meta *had, const struct mr_meta *want,
 	else if (strcmp(a, b))
 		snprintf(why, cap,
 			 "it leaves '%s' to be done on load, not '%s'", a, b);
+	else if (table)
+		snprintf(why, cap,
+			 "%s, which a step reads, has other contents now",
+			 table);
 	else if (had->samples != want->samples || !same_stamps(had, want))
 		snprintf(why, cap,
 			 "the source has changed since: %llu samples "

@@ -8,6 +8,7 @@
 #define MR_STORE_META_H
 
 #include "store/record.h"
+#include "store/table.h"
 
 #define MR_META_NAME "meta.json"
 #define MR_META_PART "meta.json.part"
@@ -35,6 +36,8 @@ struct mr_meta {
 	size_t class_count;
 	struct mr_stamp *stamp;
 	size_t stamps;
+	struct mr_table *table; /* of the steps; by stage */
+	size_t tables;
 	uint64_t set; /* identifies all of the above */
 
 	/* known at the end */
@@ -60,9 +63,9 @@ void mr_meta_compare(const struct mr_meta *had, const struct mr_meta *want,
 		     char *why, size_t cap);
 
 /*
- * Are the files that the set was made from still as they were? MR_EDATA,
- * naming the first that is not. Where none of them is there any more, the set
- * stands alone.
+ * Are the files that the set was made from still as they were, and do the
+ * files that its steps read have the same contents? MR_EDATA, naming the first
+ * that is not. Where none of them is there any more, the set stands alone.
  */
 int mr_meta_check_source(const struct mr_meta *m, struct mr_err *err);
 

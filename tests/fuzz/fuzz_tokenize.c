@@ -56,6 +56,10 @@ static void make(struct mr_bpe *b, bool one_by_one)
 			   (uint32_t)i, 256 + i);
 	for (int i = 0; i < TOKENS; i++)
 		mr_words_add(&b->words, tokens[i], lengths[i], i);
+	if (mr_bpe_index(b, &err))
+		abort();
+	if (one_by_one)
+		b->split = mr_text_piece_cl100k;
 }
 
 static void check(const uint8_t *data, size_t size, const int32_t *id, size_t n)

@@ -74,6 +74,43 @@ def split(text):
     return out
 
 
+def split_cl100k(text):
+    """cl100k's pattern, alternative by alternative."""
+    out, i = [], 0
+    kinds = [kind(c) for c in text] + ["end"]
+
+    def run(j, ok):
+        while j < len(text) and ok(j):
+            j += 1
+        return j
+
+    while i < len(text):
+        end = i
+        low = text[i:i + 3].lower().replace("\u017f", "s")
+        for word in ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d"):
+            if end == i and low.startswith(word):
+                end = i + len(word)
+        if end == i:
+            j = i + (kinds[i] in "OS" and text[i] not in "\r\n")
+            k = run(j, lambda x: kinds[x] == "L")
+            end = k if k > j else i
+        if end == i:
+            end = min(run(i, lambda x: kinds[x] == "N"), i + 3)
+        if end == i:
+            j = i + (text[i] == " ")
+            k = run(j, lambda x: kinds[x] == "O")
+            if k > j:
+                end = run(k, lambda x: text[x] in "\r\n")
+        if end == i:
+            k = run(i, lambda x: kinds[x] == "S")
+            lines = [x for x in range(i, k) if text[x] in "\r\n"]
+            end = lines[-1] + 1 if lines else \
+                k if k == len(text) or k == i + 1 else k - 1
+        out.append(text[i:end].encode("utf-8", "surrogateescape"))
+        i = end
+    return out
+
+
 def gpt2_piece(piece, merges):
     """bpe() of GPT-2's encoder.py."""
     word = [bytes([b]) for b in piece]
@@ -219,6 +256,68 @@ def test_ids_are_those_of_tiktokens_algorithm(tmp_path, seed):
         got = encode(tmp_path, texts, f"{v.ranks} cache={cache}", threads=2)
         for x, a, b in zip(texts, got, want):
             assert a == b, x
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pieces_may_be_those_of_cl100k(tmp_path, seed):
+    v = Vocabulary(tmp_path, seed + 200)
+    rng = random.Random(seed)
+    odd = ["'S", "'LL", "'Ve", "'\u017f", "1234567", "...\n\n", " \n  x",
+           "\t", "ab", " be", "\r\n", "'", "\u3000", "a1", "  ", "\n"]
+    texts = list(random_texts(seed + 200, 60)) + [
+        "".join(rng.choices(odd, k=20)).encode() for _ in range(60)]
+    want = [[v.ids[t] for p in split_cl100k(x.decode("utf-8",
+                                                     "surrogateescape"))
+             for t in tiktoken_piece(p, v.ids)] for x in texts]
+    got = encode(tmp_path, texts, f"{v.ranks} split=cl100k")
+    for x, a, b in zip(texts, got, want):
+        assert a == b, x
+
+
+@pytest.mark.parametrize("count, words", [
+    (100256, ["100256 tokens", "cl100k", "say split=cl100k"]),
+    (199998, ["199998 tokens", "o200k", "not known"])])
+def test_vocabularies_of_other_patterns_are_refused(tmp_path, count, words):
+    tokens = [bytes([b]) for b in range(256)]
+    tokens += [i.to_bytes(3, "big") for i in range(count - 256)]
+    how = write_ranks(tmp_path, {t: i for i, t in enumerate(tokens)})
+    refused(tmp_path, how, "r.tiktoken", *words)
+    if count == 100256:
+        encode(tmp_path, [b"text"], f"{how} split=cl100k")
+
+
+NPM = pathlib.Path(os.environ.get(
+    "MILLRACE_NPM", ROOT / os.environ.get("MILLRACE_BUILD", "build")
+    / "bench" / "data" / "npm")) / "node_modules" / "tiktoken"
+ENCODE = """
+const [module, name, folder] = process.argv.slice(1);
+const fs = require('fs'), tiktoken = require(module);
+let ranks = '';
+for (const line of require(`${module}/encoders/${name}.json`)
+		.bpe_ranks.split('\\n')) {
+	const [, first, ...tokens] = line.split(' ');
+	tokens.forEach((t, i) => ranks += `${t} ${Number(first) + i}\\n`);
+}
+fs.writeFileSync(`${folder}/r.tiktoken`, ranks);
+const texts = JSON.parse(fs.readFileSync(`${folder}/texts.json`));
+const e = tiktoken.get_encoding(name);
+console.log(JSON.stringify(texts.map((t) => [...e.encode_ordinary(t)])));
+"""
+
+
+@pytest.mark.skipif(not NPM.is_dir(), reason=f"no {NPM}")
+@pytest.mark.parametrize("name, how", [("r50k_base", ""), ("p50k_base", ""),
+                                       ("cl100k_base", "split=cl100k")])
+def test_ids_are_those_of_tiktoken(tmp_path, name, how):
+    texts = [t.decode("utf-8", "replace") for t in random_texts(7, 200)]
+    texts += ["I'M he'LL don't\n\n  x = 12345;\r\n\tif (a)\n", "'\u017f"]
+    (tmp_path / "texts.json").write_text(json.dumps(texts))
+    r = subprocess.run(["node", "-e", ENCODE, NPM, name, tmp_path],
+                       stdout=subprocess.PIPE, text=True, check=True)
+    got = encode(tmp_path, [t.encode() for t in texts],
+                 f"ranks={tmp_path}/r.tiktoken {how}")
+    for t, a, b in zip(texts, got, json.loads(r.stdout)):
+        assert a == b, t
 
 
 def test_every_text_comes_back_from_its_ids(tmp_path):
@@ -420,6 +519,60 @@ def test_embed_takes_the_rows(tmp_path, ids, dtype):
     b = next(iter(millrace.Loader(
         f"{ids} | pad 6 | embed {tmp_path}/e.npy | batch 4")))
     assert b["ids"].shape == (4, 6, 24)
+
+
+def test_embed_takes_what_others_than_numpy_write(tmp_path, ids):
+    table = np.arange(160, dtype="<f4").reshape(80, 2)
+    f = tmp_path / "e.npy"
+    for text in ("{'descr': '<f4', 'fortran_order': False, 'shape': (80,2,)}",
+                 "{'shape':(80, 2),'fortran_order':False,'descr':'<f4'}",
+                 " { 'fortran_order' : False , 'descr' : '<f4', "
+                 "'shape' : ( 80 , 2 ) , }"):
+        head = text.encode() + b"\n"
+        f.write_bytes(b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little")
+                      + head + table.tobytes())
+        for x in arrays(f"{ids} | embed {f} | batch 1", "ids"):
+            assert np.array_equal(x, table[65:65 + len(x)])
+
+
+def test_embed_of_a_table_without_rows_names_each_id(tmp_path, ids):
+    np.save(tmp_path / "e.npy", np.zeros((0, 2), "<f4"))
+    loader = millrace.Loader(f"{ids} | embed {tmp_path}/e.npy | batch 4",
+                             order="sequential", on_error="skip", epochs=1)
+    b, = loader
+    assert b.samples("ids")[0].shape == (0, 2) and b.count == 1
+    with pytest.raises(Exception, match="x/1.*id 65.*no rows"):
+        arrays(f"{ids} | embed {tmp_path}/e.npy | batch 1", "ids")
+    np.save(tmp_path / "e.npy", np.zeros((300, 0), "<f2"))
+    for n, x in zip((0, 1, 5, 9), arrays(
+            f"{ids} | embed {tmp_path}/e.npy | batch 1", "ids")):
+        assert x.shape == (n, 0)
+
+
+def test_embed_names_the_sample_and_goes_on_without_it(tmp_path, ids):
+    np.save(tmp_path / "e.npy", np.zeros((70, 2), "<f4"))
+    text = f"{ids} | embed {tmp_path}/e.npy | batch 4"
+    with pytest.raises(Exception, match="x/9.*id 70 at position 5"):
+        arrays(text, "ids")
+    b, = millrace.Loader(text, order="sequential", on_error="skip", epochs=1)
+    assert b.count == 3
+
+
+def test_special_tokens_are_text_as_any_other(tmp_path):
+    v = Vocabulary(tmp_path, 1)
+    text = b"<|end of text|>"
+    for how in (v.gpt2, v.ranks):
+        ids, = encode(tmp_path, [text], how)
+        assert 99999 not in ids
+        assert b"".join(v.tokens[i] for i in ids) == text
+
+
+def test_pad_takes_no_ids_for_what_they_are(ids):
+    for side in ("left", "right"):
+        x = arrays(f"{ids} | pad 1 side={side} | batch 1", "ids")
+        assert [v.tolist() for v in x] == [
+            [0], [65], [65 if side == "right" else 69],
+            [65 if side == "right" else 73]]
 
 
 def test_embed_names_an_id_that_the_table_lacks(tmp_path, ids):

@@ -41,6 +41,8 @@ static void make(struct fixture *x, int ndim, bool pad)
 	mr_budget_init(&x->budget, 1 << 24, false);
 	mr_pool_init(&x->pool, &x->budget, 100);
 	x->plan = (struct mr_plan){ .outs = 2,
+				    .bufs = 2,
+				    .show.n = 2,
 				    .ragged = 1,
 				    .pad = pad,
 				    .pad_value = -7,

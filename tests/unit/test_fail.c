@@ -399,6 +399,26 @@ static void put_beton(const uint8_t *rows)
 	put("x.beton", file, sizeof(file));
 }
 
+/* A vocabulary of bytes alone, and a table that gives them back. */
+static void put_text_tables(void)
+{
+	static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "abcdefghijklmnopqrstuvwxyz0123456789+/";
+	int64_t shape[] = { 256, 1 };
+	char lines[256 * 10];
+	float table[256];
+	size_t at = 0;
+
+	for (int i = 0; i < 256; i++) {
+		at += (size_t)snprintf(lines + at, sizeof(lines) - at,
+				       "%c%c== %d\n", digit[i >> 2],
+				       digit[(i & 3) << 4], i);
+		table[i] = (float)i;
+	}
+	put("r.tiktoken", lines, at);
+	put_npy("e.npy", "<f4", 2, shape, table, sizeof(table));
+}
+
 /* A set of a pipeline over all that, with `top` for each %s in it. */
 static const char *pipeline_of(const char *text)
 {
@@ -464,6 +484,9 @@ static int make_data(void **state)
 	put_tfrecord(rows);
 	put_mds(rows);
 	put_beton(rows);
+	put_text_tables();
+	must_store("files %s/files | tokenize ranks=%s/r.tiktoken", "ids",
+		   "none");
 	must_store("npy %s/x.npy labels=%s/y.npy", "dense", "none");
 	must_store("files %s/files", "ragged", "none");
 	must_store("files %s/files | cast i16", "packed", "zstd");
@@ -477,6 +500,7 @@ struct job {
 	bool labels;	  /* three times the number */
 	bool padded, missing;
 	bool images; /* what they give is known from a run without failure */
+	bool ids;    /* bytes as tokens */
 	int on_error, threads, fetch;
 	int order;
 	bool uring;
@@ -535,6 +559,52 @@ static bool image_is_right(const struct mr_batch *b, uint64_t i)
 	if (atomic_load(&what) == NOTHING)
 		*want = h;
 	return *want == h;
+}
+
+/* n elements from `at` on are the sample's bytes. */
+static bool ids_are_right(const struct mr_field *f, int64_t at, size_t n,
+			  uint64_t sample, size_t from)
+{
+	const int32_t *id = (const int32_t *)f->tensor.data + at;
+	const float *row = (const float *)f->tensor.data + at;
+
+	for (size_t k = 0; k < n; k++)
+		if (byte_at(sample, from + k) !=
+		    (f->tensor.dtype == MR_F32 ? (int)row[k] : id[k]))
+			return false;
+	return true;
+}
+
+/* The pieces of a sample that was packed into rows. */
+static bool pieces_are_right(const struct mr_batch *b, uint64_t i)
+{
+	const struct mr_field *f = mr_batch_find(b, "ids");
+	const struct mr_tensor *t = &mr_batch_find(b, "pieces")->tensor;
+	uint64_t sample = mr_batch_indices(b)[i];
+	const int32_t *p = t->data;
+	size_t found = 0;
+
+	for (int64_t k = 0; k < t->shape[0]; k++, p += 5) {
+		if ((uint64_t)p[3] != i)
+			continue;
+		if (!ids_are_right(f, p[0] * f->tensor.shape[1] + p[1],
+				   (size_t)p[2], sample, (size_t)p[4]))
+			return false;
+		found += (size_t)p[2];
+	}
+	return found == file_bytes(sample);
+}
+
+static bool text_is_right(const struct mr_batch *b, uint64_t i)
+{
+	const struct mr_field *f = mr_batch_find(b, "ids");
+	uint64_t sample = mr_batch_indices(b)[i];
+
+	if (mr_batch_find(b, "pieces"))
+		return pieces_are_right(b, i);
+	return f->offsets[i + 1] - f->offsets[i] ==
+		       (int64_t)file_bytes(sample) &&
+	       ids_are_right(f, f->offsets[i], file_bytes(sample), sample, 0);
 }
 
 static bool row_is_right(const struct job *j, const struct mr_batch *b,
@@ -620,6 +690,7 @@ static int consume(const struct job *j, struct mr_loader *l,
 		ends += e == MR_END;
 		for (uint64_t i = 0; b && i < mr_batch_count(b); i++) {
 			CHECK(j->images ? image_is_right(b, i) :
+			      j->ids	? text_is_right(b, i) :
 					  row_is_right(j, b, i),
 			      "a wrong row %d", (int)i);
 			seen[mr_batch_epoch(b)][mr_batch_indices(b)[i]]++;
@@ -834,6 +905,24 @@ static void test_prepared_sets_survive_every_failure(void **state)
 					 "field=data | batch 5 pad=-1",
 				 .padded = true });
 	check_kind((struct job){ .text = "records %s/packed | batch 4" });
+}
+
+static void test_texts_survive_every_failure(void **state)
+{
+	(void)state;
+	check_kind((struct job){ .text = "files %s/files | tokenize "
+					 "ranks=%s/r.tiktoken cache=4K | "
+					 "batch 4",
+				 .ids = true });
+	check_kind((struct job){ .text = "records %s/ids | embed %s/e.npy | "
+					 "batch 4",
+				 .ids = true });
+	check_kind((struct job){ .text = "records %s/ids | batch 4 | pack 50 "
+					 "how=fit",
+				 .ids = true });
+	check_kind((struct job){ .text = "records %s/ids map=no | batch 5 | "
+					 "pack 64",
+				 .ids = true });
 }
 
 /* Neighbours are read at once: in block order, and in the set's own. */
@@ -1140,6 +1229,7 @@ int main(void)
 		cmocka_unit_test(test_shards_survive_every_failure),
 		cmocka_unit_test(test_betons_survive_every_failure),
 		cmocka_unit_test(test_prepared_sets_survive_every_failure),
+		cmocka_unit_test(test_texts_survive_every_failure),
 		cmocka_unit_test(test_runs_survive_every_failure),
 		cmocka_unit_test(test_storing_survives_every_failure),
 		cmocka_unit_test(test_going_on_survives_every_failure),

@@ -103,6 +103,30 @@ static void test_ascii_is_split_by_its_kinds(void **state)
 
 /* ---- pieces ---- */
 
+/* The pieces of each text are what stands between the bars. */
+static void check_pieces(const char *const *texts, size_t count,
+			 mr_text_split *split)
+{
+	for (size_t i = 0; i < count; i++) {
+		char whole[128] = "";
+		size_t at = 0, n = 0;
+
+		for (const char *s = texts[i]; *s; s++)
+			if (*s != '|')
+				whole[n++] = *s;
+		for (const char *s = texts[i]; at < n;) {
+			const uint8_t *p = (uint8_t *)whole + at;
+			size_t want = strcspn(s, "|");
+
+			if (want != split(p, n - at) ||
+			    want != mr_text_next(p, n - at, split))
+				fail_msg("text %zu at byte %zu", i, at);
+			at += want;
+			s += want + (s[want] == '|');
+		}
+	}
+}
+
 static void test_pieces_are_those_of_the_pattern(void **state)
 {
 	static const char *const texts[] = {
@@ -111,26 +135,31 @@ static void test_pieces_are_those_of_the_pattern(void **state)
 		"x|12| 34|,| .|5\xc2\xb2",
 		"\xe3\x80\x80|\xe3\x80\x80|a",
 		"\xff\xc3| \xc3| \xc3\xa9|\xed\xa0\x80",
+		"abcdefghijklmnop| abcdefghijklmnopqrstuvwxyz| "
+		"abcdefg\xc3\xa9|",
+		" abcdefgh| abcdefghi|@| Z|[| z|{| `|a| and| some| more| words",
 	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
-		char whole[128] = "";
-		size_t at = 0, n = 0;
+	check_pieces(texts, sizeof(texts) / sizeof(*texts), mr_text_piece);
+}
 
-		for (const char *s = texts[i]; *s; s++)
-			if (*s != '|')
-				whole[n++] = *s;
-		for (const char *s = texts[i]; at < n;) {
-			size_t want = strcspn(s, "|");
+static void test_pieces_are_those_of_cl100k(void **state)
+{
+	static const char *const texts[] = {
+		"it|'S|'ll|'VE|'M| '|S| ''|s|'\xc5\xbf|'x",
+		"a| b| | c|\n\n\n|d| |\te|   ",
+		"x|123|4| |34|,| .|5\xc2\xb2",
+		"\xe3\x80\x80|\xe3\x80\x80"
+		"a",
+		"end|.\n\n|  \n| x|  \r\n|\t| y",
+		"@a|#b| @(|c| |1",
+		" \xc3| \xc3\xa9|\xff\xff|a",
+	};
 
-			if (want !=
-			    mr_text_piece((uint8_t *)whole + at, n - at))
-				fail_msg("text %zu at byte %zu", i, at);
-			at += want;
-			s += want + (s[want] == '|');
-		}
-	}
+	(void)state;
+	check_pieces(texts, sizeof(texts) / sizeof(*texts),
+		     mr_text_piece_cl100k);
 }
 
 /* ---- merging ---- */
@@ -149,6 +178,7 @@ static void make_powers(struct mr_bpe *b, bool one_by_one)
 		assert_true(mr_bpe_add(b, 1000 + i, 1000 + i, (uint32_t)i,
 				       1001 + i));
 	assert_false(mr_bpe_add(b, 1000, 1000, 9, 9));
+	assert_int_equal(mr_bpe_index(b, &err), 0);
 }
 
 static void test_long_and_short_runs_merge_alike(void **state)
@@ -211,6 +241,7 @@ int main(void)
 		cmocka_unit_test(test_kinds_of_characters),
 		cmocka_unit_test(test_ascii_is_split_by_its_kinds),
 		cmocka_unit_test(test_pieces_are_those_of_the_pattern),
+		cmocka_unit_test(test_pieces_are_those_of_cl100k),
 		cmocka_unit_test(test_long_and_short_runs_merge_alike),
 		cmocka_unit_test(
 			test_a_piece_too_long_for_the_memory_is_an_error),

@@ -26,37 +26,51 @@ static const struct mr_param params[] = {
 
 /* ---- the table ---- */
 
-/* "(12, 34)" at s. */
+static const char *blanks(const char *s)
+{
+	return s + strspn(s, " \t\n");
+}
+
+/* What stands behind 'key': in the header's text, or "". */
+static const char *value_of(const char *text, const char *key)
+{
+	const char *s = strstr(text, key);
+
+	s = s ? blanks(s + strlen(key)) : "";
+	return *s == ':' ? blanks(s + 1) : "";
+}
+
+/* "(12, 34)", also with a comma behind the last. */
 static bool parse_shape(const char *s, int64_t *shape)
 {
 	for (int i = 0; i < 2; i++) {
 		char *end;
 
-		s += i ? 2 : 1;
+		if (*s != (i ? ',' : '('))
+			return false;
+		s = blanks(s + 1);
 		if (*s < '0' || *s > '9')
 			return false;
 		errno = 0;
 		shape[i] = strtoll(s, &end, 10);
-		s = end;
-		if (errno || strncmp(s, i ? ")" : ", ", i ? 1 : 2))
+		s = blanks(end);
+		if (errno)
 			return false;
 	}
-	return true;
+	return *blanks(s + (*s == ',')) == ')';
 }
 
-/* The header's text, as NumPy writes it. */
+/* The header's text, a dictionary as Python writes it. */
 static bool parse_text(struct embed *t, const char *s)
 {
-	static const char first[] = "{'descr': '<f",
-			  then[] = "', "
-				   "'fortran_order': False, 'shape': (";
-	const char *type = s + sizeof(first) - 1;
+	const char *type = value_of(s, "'descr'");
 
-	if (strncmp(s, first, sizeof(first) - 1))
-		return false;
-	t->dtype = *type == '4' ? MR_F32 : *type == '2' ? MR_F16 : MR_NONE;
-	return t->dtype && !strncmp(type + 1, then, sizeof(then) - 1) &&
-	       parse_shape(type + sizeof(then) - 1, t->shape);
+	t->dtype = !strncmp(type, "'<f4'", 5) ? MR_F32 :
+		   !strncmp(type, "'<f2'", 5) ? MR_F16 :
+						MR_NONE;
+	return t->dtype &&
+	       !strncmp(value_of(s, "'fortran_order'"), "False", 5) &&
+	       parse_shape(value_of(s, "'shape'"), t->shape);
 }
 
 static int parse_head(struct embed *t, const uint8_t *head, size_t n,
@@ -87,10 +101,27 @@ static int parse_head(struct embed *t, const uint8_t *head, size_t n,
 	return 0;
 }
 
+/* As many of n bytes as the file has; -1 with errno. */
+static ssize_t read_head(int fd, uint8_t *to, size_t n)
+{
+	size_t got = 0;
+
+	while (got < n) {
+		ssize_t k = pread(fd, to + got, n - got, (off_t)got);
+
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k <= 0)
+			return k < 0 ? -1 : (ssize_t)got;
+		got += (size_t)k;
+	}
+	return (ssize_t)got;
+}
+
 static int map_table(struct embed *t, int fd, struct mr_err *err)
 {
 	uint8_t head[256 + 1] = { 0 }; /* NumPy's has 128 bytes */
-	ssize_t n = pread(fd, head, sizeof(head) - 1, 0);
+	ssize_t n = read_head(fd, head, sizeof(head) - 1);
 	struct stat st;
 	int e;
 
@@ -156,29 +187,60 @@ static int shape(const struct mr_opctx *cx, const struct mr_tensor *in,
 	return 0;
 }
 
+static int no_row(const struct mr_opctx *cx, int32_t id, int64_t at)
+{
+	const struct embed *t = cx->self;
+
+	if (!t->shape[0])
+		return mr_err_set(cx->err, MR_EDATA,
+				  "id %d at position %lld: %s has no rows", id,
+				  (long long)at, t->table);
+	return mr_err_set(cx->err, MR_EDATA,
+			  "id %d at position %lld: %s has rows 0 to %lld", id,
+			  (long long)at, t->table, (long long)t->shape[0] - 1);
+}
+
+/* Rows of n ids; how many there are before one that the table lacks, or -1
+ * when the file has become shorter. */
+static int64_t gather(const struct embed *t, const int32_t *id, int64_t n,
+		      uint8_t *to)
+{
+	const uint8_t *rows = t->map + t->offset;
+	int64_t i;
+
+	if (mr_guard_set()) {
+		mr_guard_disarm();
+		return -1;
+	}
+	/* once for all of them: a row may be as short as a few bytes */
+	mr_guard_arm(t->map, t->bytes);
+	for (i = 0; i < n && id[i] >= 0 && id[i] < t->shape[0]; i++)
+		memcpy(to + (size_t)i * t->row, rows + (size_t)id[i] * t->row,
+		       t->row);
+	mr_guard_disarm();
+	return i;
+}
+
 static int run(const struct mr_opctx *cx, const struct mr_tensor *in,
 	       struct mr_tensor *out)
 {
 	const struct embed *t = cx->self;
 	const int32_t *id = in->data;
-	uint8_t *to = out->data;
+	int64_t n = in->shape[0], done = gather(t, id, n, out->data);
 
-	for (int64_t i = 0; i < in->shape[0]; i++, to += t->row) {
-		if (id[i] < 0 || id[i] >= t->shape[0])
-			return mr_err_set(cx->err, MR_EDATA,
-					  "id %d at position %lld: %s has "
-					  "rows 0 to %lld",
-					  id[i], (long long)i, t->table,
-					  (long long)t->shape[0] - 1);
-		if (!mr_guard_copy(to,
-				   t->map + t->offset + (size_t)id[i] * t->row,
-				   t->row))
-			return mr_err_set(cx->err, MR_EIO,
-					  "%s: it has become shorter since it "
-					  "was opened",
-					  t->table);
-	}
-	return 0;
+	if (done < 0)
+		return mr_err_set(cx->err, MR_EIO,
+				  "%s: it has become shorter since it was "
+				  "opened",
+				  t->table);
+	return done < n ? no_row(cx, id[done], done) : 0;
+}
+
+static const char *file(const void *self, size_t i)
+{
+	const struct embed *t = self;
+
+	return i ? NULL : t->table;
 }
 
 const struct mr_op mr_op_embed = {
@@ -191,4 +253,5 @@ const struct mr_op mr_op_embed = {
 	.infer = infer,
 	.shape = shape,
 	.run = run,
+	.file = file,
 };

@@ -27,15 +27,11 @@ static int infer(const void *self, const struct mr_spec *in,
 		 struct mr_spec *out, struct mr_err *err)
 {
 	const struct pad *p = self;
-	double again;
 	char why[80];
-	uint64_t v;
 
 	if (in->ndim != 1)
 		return mr_op_refuse("pad", in, "want one dimension", err);
-	mr_convert(&p->value, MR_F64, &v, in->dtype, 1);
-	mr_convert(&v, in->dtype, &again, MR_F64, 1);
-	if (again != p->value && in->dtype < MR_F16) {
+	if (!mr_op_holds(in->dtype, p->value)) {
 		snprintf(why, sizeof(why), "value=%g is none of that type",
 			 p->value);
 		return mr_op_refuse("pad", in, why, err);

@@ -3,8 +3,16 @@
 #include "op/bpe.h"
 #include "op/op.h"
 
+enum split { GPT2, CL100K };
+static const char *const splits[] = { "gpt2", "cl100k", NULL };
+
+/* Vocabularies of tiktoken that are known by their number of tokens, and
+ * were made for other pieces than GPT-2's. */
+enum { TOKENS_CL100K = 100256, TOKENS_O200K = 199998 };
+
 struct tokenize {
 	const char *vocab, *merges, *ranks;
+	int split;
 	uint64_t cache;
 	struct mr_bpe bpe;
 };
@@ -20,15 +28,16 @@ static const struct mr_param params[] = {
 		"pairs in the order of merging, as GPT-2's vocab.bpe"),
 	MR_TEXT(struct tokenize, ranks, "",
 		"instead of these two: tiktoken's file of ranks"),
+	MR_ENUM(struct tokenize, split, "gpt2", splits,
+		"the pattern that cuts text into pieces: as GPT-2, r50k and "
+		"p50k, or as cl100k"),
 	MR_SIZE(struct tokenize, cache, "4M", 0, 1 << 30,
 		"memory of each thread for words that come again"),
 	MR_PARAM_END
 };
 
-static int open_bpe(void *self, struct mr_err *err)
+static int open_files(struct tokenize *t, struct mr_err *err)
 {
-	struct tokenize *t = self;
-
 	if (*t->ranks && !*t->vocab && !*t->merges)
 		return mr_bpe_open_ranks(&t->bpe, t->ranks, err);
 	if (*t->vocab && *t->merges && !*t->ranks)
@@ -36,6 +45,37 @@ static int open_bpe(void *self, struct mr_err *err)
 	return mr_err_set(err, MR_EINVAL,
 			  "tokenize wants vocab=encoder.json "
 			  "merges=vocab.bpe, or ranks=FILE.tiktoken alone");
+}
+
+/* With the wrong pieces, ids would be wrong here and there: nobody would
+ * notice. */
+static int check_split(const struct tokenize *t, struct mr_err *err)
+{
+	size_t n = *t->ranks ? t->bpe.words.count : 0;
+
+	if (n == TOKENS_O200K)
+		return mr_err_set(err, MR_EUNSUPPORTED,
+				  "%s: %zu tokens, as o200k, whose pattern for "
+				  "cutting text into pieces is not known here; "
+				  "r50k, p50k and cl100k are",
+				  t->ranks, n);
+	if (n == TOKENS_CL100K && t->split != CL100K)
+		return mr_err_set(err, MR_EINVAL,
+				  "%s: %zu tokens, as cl100k, which cuts text "
+				  "into other pieces than GPT-2: say "
+				  "split=cl100k",
+				  t->ranks, n);
+	return 0;
+}
+
+static int open_bpe(void *self, struct mr_err *err)
+{
+	struct tokenize *t = self;
+	int e = open_files(t, err);
+
+	if (!e && t->split == CL100K)
+		t->bpe.split = mr_text_piece_cl100k;
+	return e ? e : check_split(t, err);
 }
 
 static void close_bpe(void *self)
@@ -97,10 +137,19 @@ static int run(const struct mr_opctx *cx, const struct mr_tensor *in,
 	return e;
 }
 
+static const char *file(const void *self, size_t i)
+{
+	const struct tokenize *t = self;
+
+	if (*t->ranks)
+		return i ? NULL : t->ranks;
+	return i == 0 ? t->vocab : i == 1 ? t->merges : NULL;
+}
+
 const struct mr_op mr_op_tokenize = {
 	.name = "tokenize",
-	.help = "text to the ids of a byte-level BPE vocabulary, split as by "
-		"GPT-2 (r50k, p50k); no special tokens",
+	.help = "text to the ids of a byte-level BPE vocabulary, as GPT-2 or "
+		"tiktoken (r50k, p50k, cl100k); no special tokens",
 	.size = sizeof(struct tokenize),
 	.params = params,
 	.open = open_bpe,
@@ -111,4 +160,5 @@ const struct mr_op mr_op_tokenize = {
 	.local = sizeof(struct local),
 	.drop = drop,
 	.gives = "ids",
+	.file = file,
 };
