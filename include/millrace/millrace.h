@@ -126,10 +126,12 @@ struct mr_options {
 	int fetch;	     /* enum mr_fetch_mode: who reads the storage */
 	const char *plugins; /* shared objects to load, comma-separated */
 	const char
-		*storage; /* profile that reads are shaped by: docs/storage.md;
-			   * "": none */
-	bool cold;	  /* evict the samples' files from the page cache
-			   * while opening */
+		*storage;  /* profile that reads are shaped by: docs/storage.md;
+			    * "": none */
+	bool cold;	   /* evict the samples' files from the page cache
+			    * while opening */
+	const char *trace; /* record what the threads do, and when, to this
+			    * file: docs/trace-format.md; "": do not */
 };
 
 void mr_options_init(struct mr_options *opt);
@@ -277,6 +279,17 @@ void mr_loader_stats(struct mr_loader *l, struct mr_stats *st);
 /* The same as one JSON object (keys as in `millrace run --json`), to be
  * freed by the caller; NULL when out of memory. */
 char *mr_stats_json(const struct mr_stats *st);
+
+/* How the recording of mr_options.trace went. */
+struct mr_recorded {
+	uint64_t spans, lost, bytes;
+	struct mr_err failed; /* code 0: all of it was written */
+};
+
+/*
+ * As mr_loader_close(), which ends a recording; *out tells how it went.
+ */
+void mr_loader_close_traced(struct mr_loader *l, struct mr_recorded *out);
 
 /* A sample that could not be used. Texts are valid until close. */
 struct mr_bad {

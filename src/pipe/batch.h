@@ -40,6 +40,7 @@ struct mr_batch {
 	uint64_t epoch, number;
 	uint32_t rows, max_rows; /* positions; samples are `count` */
 	uint64_t count;
+	uint64_t begun;	 /* ticks, of a batch that is traced */
 	uint64_t *index; /* by row */
 	uint8_t *good;	 /* by row */
 	struct mr_field field[MR_MAX_FIELDS];

@@ -59,6 +59,7 @@ enum { DECODE, SCALE, PUT, PARTS };
 
 struct join {
 	struct mr_worker *w;
+	const struct mr_row *of;
 	const struct mr_step *step;
 	int n;
 	const struct mr_image_op *decoder; /* NULL: pixels are there */
@@ -475,8 +476,8 @@ static void account(struct join *j)
 			out = bytes[p + 1];
 			some = true;
 		}
-		mr_lap_add(j->w, j->step[k].stage, ticks);
 		mr_lap_bytes(j->w, j->step[k].stage, in, out);
+		mr_lap_add(j->w, j->of, j->step[k].stage, ticks, MR_SPAN_LAID);
 	}
 }
 
@@ -484,11 +485,12 @@ int mr_join_run(struct mr_worker *w, const struct mr_row *r,
 		const struct mr_step *st, struct mr_tensor *t)
 {
 	struct join j = {
-		.w = w, .step = st, .n = st->joined, .in = t[st->field]
+		.w = w, .of = r, .step = st, .n = st->joined, .in = t[st->field]
 	};
 	struct mr_sink s = { r, st->field, st[st->joined - 1].out_field };
 	int e;
 
+	w->laid = w->last;
 	j.decoder = st->op->image->start ? st->op->image : NULL;
 	mr_step_context(w, r, st, &j.rng, &j.cx);
 	e = begin(&j);

@@ -15,7 +15,7 @@ static inline void mr_lap_start(struct mr_worker *w, uint64_t row)
 	w->timing = (row + w->claims) % w->stride == 0;
 	if (w->timing) {
 		w->timed++;
-		w->last = mr_clock_tick(&w->l->clock);
+		w->last = w->laid = mr_clock_tick(&w->l->clock);
 	}
 #else
 	(void)w;
@@ -40,28 +40,68 @@ static inline void mr_lap_part(struct mr_worker *w, uint64_t *sum)
 #endif
 }
 
-/* Step k (0: the read) took that much. */
-static inline void mr_lap_add(struct mr_worker *w, int k, uint64_t ticks)
+/* Step k (0: the read) took that much; its span follows the one before, or
+ * begins at w->laid. */
+static inline void mr_lap_add(struct mr_worker *w, const struct mr_row *r,
+			      int k, uint64_t ticks, uint8_t flags)
 {
 #ifdef MR_COUNTERS
 	if (!w->timing)
 		return;
 	w->ticks[k] += ticks;
 	mr_hist_add(&w->stats->step[k].hist, ticks);
+	if (w->ring)
+		mr_ring_put(w->ring,
+			    &(struct mr_span){ .start = w->laid,
+					       .end = w->laid + ticks,
+					       .sample = r->index,
+					       .batch = r->slot,
+					       .bytes = w->span_bytes,
+					       .kind = MR_SPAN_STEP | flags,
+					       .step = (uint8_t)k });
+	w->laid += ticks;
 #else
 	(void)w;
+	(void)r;
 	(void)k;
 	(void)ticks;
+	(void)flags;
 #endif
 }
 
 /* The time since the last lap goes to step k. */
-static inline void mr_lap(struct mr_worker *w, int k)
+static inline void mr_lap(struct mr_worker *w, const struct mr_row *r, int k)
 {
 	uint64_t ticks = 0;
 
+	w->laid = w->last;
 	mr_lap_part(w, &ticks);
-	mr_lap_add(w, k, ticks);
+	mr_lap_add(w, r, k, ticks, 0);
+}
+
+/* The whole sample, from its first lap. */
+static inline void mr_lap_sample(struct mr_worker *w, const struct mr_row *r,
+				 uint64_t start, bool good)
+{
+#ifdef MR_COUNTERS
+	if (w->ring)
+		mr_ring_put(
+			w->ring,
+			&(struct mr_span){
+				.start = start,
+				.end = mr_clock_tick(&w->l->clock),
+				.sample = r->index,
+				.batch = r->slot,
+				.bytes = w->span_bytes,
+				.kind = (uint8_t)(MR_SPAN_SAMPLE |
+						  (good ? 0 :
+							  MR_SPAN_FAILED)) });
+#else
+	(void)w;
+	(void)r;
+	(void)start;
+	(void)good;
+#endif
 }
 
 static inline void mr_lap_bytes(struct mr_worker *w, int k, size_t in,
@@ -73,6 +113,7 @@ static inline void mr_lap_bytes(struct mr_worker *w, int k, size_t in,
 	mr_count(&c->calls, 1);
 	mr_count(&c->bytes_in, in);
 	mr_count(&c->bytes_out, out);
+	w->span_bytes = mr_span_bytes(out);
 #else
 	(void)w;
 	(void)k;

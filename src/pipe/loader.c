@@ -12,6 +12,7 @@
 #include "core/futex.h"
 #include "core/mem.h"
 #include "pipe/fetch.h"
+#include "pipe/record.h"
 
 enum {
 	BAD_KEPT = 10000,
@@ -84,6 +85,8 @@ struct mr_batch *mr_loader_enter(struct mr_loader *l, uint64_t s)
 			mr_batch_begin(b, s / l->epoch_batches,
 				       s % l->epoch_batches,
 				       mr_loader_rows(l, s));
+		if (b && l->recorder)
+			b->begun = mr_clock_tick(&l->clock);
 		atomic_store_explicit(&slot->batch, b, memory_order_release);
 	}
 	pthread_mutex_unlock(&l->lock);
@@ -224,6 +227,14 @@ static void halt(struct mr_loader *l)
 	l->started = false;
 }
 
+void mr_loader_close_traced(struct mr_loader *l, struct mr_recorded *out)
+{
+	memset(out, 0, sizeof(*out));
+	if (l)
+		l->recorded = out;
+	mr_loader_close(l);
+}
+
 void mr_loader_close(struct mr_loader *l)
 {
 	if (!l)
@@ -233,6 +244,7 @@ void mr_loader_close(struct mr_loader *l)
 	if (l->pid != getpid())
 		return;
 	halt(l);
+	mr_record_close(l);
 	for (size_t i = 0; i < l->bads; i++)
 		free(l->bad[i]);
 	free(l->bad);
@@ -424,10 +436,12 @@ int mr_loader_wait(struct mr_loader *l, struct mr_batch **out, int timeout_ms,
 		}
 		if (l->head >= l->end)
 			return MR_END;
+		mr_record_ask(l);
 		if (!await(l, &l->slot[l->head % l->ring], timeout_ms))
 			return MR_AGAIN;
 		if (take_head(l, &b, &why))
 			return fail(l, &why, err);
+		mr_record_got(l, b, l->head - 1);
 		e = deliver(l, b, err);
 		if (e == 0) {
 			*out = b;

@@ -25,6 +25,8 @@
 #include "trace/stats.h"
 
 struct mr_fetch;
+struct mr_recorder;
+struct mr_ring;
 
 /* A place in the ring: batch s is at s % ring. The memory comes with the
  * first worker that enters it: the buffer that was released last, which is
@@ -80,6 +82,12 @@ struct mr_loader {
 	mr_counter done; /* equals head */
 	mr_counter samples, batches, bytes_out, bad_samples;
 	mr_counter start_ns, end_ns, first_ns, wait_ns;
+
+	/* the trace, if there is one; times in ticks */
+	struct mr_recorder *recorder;
+	struct mr_ring *ring_of_consumer;
+	struct mr_recorded *recorded;	/* where to tell how it went, or NULL */
+	uint64_t asked, got, got_batch; /* the consumer's: 0 is not yet */
 
 	/* threads */
 	int threads;

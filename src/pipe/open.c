@@ -11,6 +11,7 @@
 #include "core/param.h"
 #include "core/str.h"
 #include "pipe/loader.h"
+#include "pipe/record.h"
 
 enum {
 	RING_MAX = 1024,
@@ -255,6 +256,8 @@ int mr_loader_open_edited(struct mr_loader **out, const char *pipeline,
 		e = alloc_ring(l, err);
 	if (!e && l->opt.cold)
 		e = mr_loader_evict(l, NULL, NULL, err);
+	if (!e)
+		e = mr_record_open(l, pipeline, err);
 	if (e) {
 		mr_loader_close(l);
 		return e;

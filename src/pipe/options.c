@@ -37,6 +37,9 @@ static const struct mr_param params[] = {
 	MR_TEXT(O, storage, "",
 		"read as slowly as hdd, ssd, nvme, ceph-hdd, s3, or as "
 		"bw=200M,latency=5ms,iops=150,stream=100M says"),
+	MR_TEXT(O, trace, "",
+		"record what each thread does, and when, to this file; see "
+		"`trace`"),
 	MR_BOOL(O, cold, "no",
 		"first evict the samples' files from the page cache"),
 	MR_PARAM_END

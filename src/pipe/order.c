@@ -153,7 +153,7 @@ uint64_t mr_order_span(const struct mr_order *o)
 
 bool mr_order_run(const struct mr_order *o, struct mr_order_cache *c,
 		  uint64_t epoch, uint64_t at, uint64_t index, uint64_t n,
-		  struct mr_span *s)
+		  struct mr_stretch *s)
 {
 	uint64_t turned, whole = o->n / o->block * o->block;
 

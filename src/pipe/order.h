@@ -52,7 +52,7 @@ uint64_t mr_order_at(const struct mr_order *o, struct mr_order_cache *c,
 uint64_t mr_order_span(const struct mr_order *o);
 
 /* A run of neighbours in the data set that stand close together. */
-struct mr_span {
+struct mr_stretch {
 	uint64_t first; /* sample */
 	uint64_t end;	/* from this position of the epoch on, none does */
 };
@@ -64,6 +64,6 @@ struct mr_span {
  */
 bool mr_order_run(const struct mr_order *o, struct mr_order_cache *c,
 		  uint64_t epoch, uint64_t at, uint64_t index, uint64_t n,
-		  struct mr_span *s);
+		  struct mr_stretch *s);
 
 #endif

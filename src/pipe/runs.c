@@ -122,7 +122,7 @@ struct mr_run_read *mr_runs_get(struct mr_runs *r, uint64_t position,
 	uint64_t base = epoch * l->epoch_batches * l->rows;
 	struct mr_run_read **at, *run;
 	struct mr_extent all;
-	struct mr_span s;
+	struct mr_stretch s;
 
 	*fresh = false;
 	if (!mr_order_run(&l->order, &r->order, epoch, position - base, index,

@@ -433,7 +433,7 @@ static int sample(struct mr_worker *w, const struct mr_row *r,
 	if (e)
 		return e;
 	mr_lap_bytes(w, 0, w->bytes, mr_tensor_bytes(&t[0]));
-	mr_lap(w, 0);
+	mr_lap(w, r, 0);
 	for (int k = 0; k < p->steps; k++) {
 		const struct mr_step *st = &p->step[k];
 
@@ -443,7 +443,7 @@ static int sample(struct mr_worker *w, const struct mr_row *r,
 		} else {
 			e = st->op->pack ? run_pack(w, r, st, t) :
 					   run_step(w, r, st, t);
-			mr_lap(w, st->stage);
+			mr_lap(w, r, st->stage);
 		}
 		if (e)
 			return e;
@@ -522,9 +522,11 @@ void mr_sample_row(struct mr_worker *w, struct mr_row *r,
 		   const struct mr_fetched *got)
 {
 	size_t used[MR_MAX_FIELDS];
+	uint64_t start;
 	bool good;
 
 	mr_lap_start(w, r->at);
+	start = w->last;
 	if (r->run)
 		memcpy(used, r->run->used, sizeof(used));
 	good = guarded_sample(w, r, got) == 0;
@@ -535,6 +537,7 @@ void mr_sample_row(struct mr_worker *w, struct mr_row *r,
 		if (!good)
 			rewind_run(r->run, used);
 	}
+	mr_lap_sample(w, r, start, good);
 	r->b->index[r->at] = r->index;
 	r->b->good[r->at] = good;
 }

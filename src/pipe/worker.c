@@ -10,6 +10,7 @@
 
 #include "core/futex.h"
 #include "core/mem.h"
+#include "pipe/record.h"
 
 enum {
 	CLAIM_NS = 500 * 1000, /* a claim should cover about this much work */
@@ -92,6 +93,7 @@ static bool pass_gate(struct mr_worker *w, uint64_t s)
 		atomic_fetch_sub(&l->waiting, 1);
 	}
 	w->wait_out += mr_clock_tick(&l->clock) - t0;
+	mr_record(l, w->ring, MR_SPAN_WAIT_OUT, t0, s, 0);
 	return !atomic_load(&l->stop);
 }
 
@@ -121,19 +123,32 @@ static void learn_sizes(struct mr_loader *l, const struct mr_run *run)
 	}
 }
 
+static void finish(struct mr_worker *w, struct mr_batch *b, uint64_t s)
+{
+	uint64_t t0 = mr_record_now(w->l, w->ring), bytes;
+
+	mr_batch_finish(b, &w->l->pool);
+	if (!w->ring)
+		return;
+	bytes = mr_batch_payload(b);
+	mr_record(w->l, w->ring, MR_SPAN_COLLATE, t0, s, bytes);
+	mr_record(w->l, w->ring, MR_SPAN_BATCH, b->begun, s, bytes);
+}
+
 /*
  * Some rows of a batch are done; who does the last of all finishes it. A
  * consumer that sleeps on it is woken, for batches that take next to no time
  * a little later: one wake-up, which costs as much as some of them, then
  * serves for several.
  */
-static void end_run(struct mr_worker *w, struct mr_slot *slot, uint32_t rows)
+static void end_run(struct mr_worker *w, struct mr_slot *slot, uint64_t s,
+		    uint32_t rows)
 {
 	struct mr_loader *l = w->l;
 
 	if (atomic_fetch_sub(&slot->left, rows) != rows)
 		return;
-	mr_batch_finish(atomic_load(&slot->batch), &l->pool);
+	finish(w, atomic_load(&slot->batch), s);
 	if (atomic_exchange(&slot->state, MR_SLOT_READY) != MR_SLOT_AWAITED)
 		return;
 	w->owed = slot;
@@ -142,12 +157,26 @@ static void end_run(struct mr_worker *w, struct mr_slot *slot, uint32_t rows)
 		pay_wake(w);
 }
 
+/* The bytes of a sample that are read ahead; NULL when the loader stops. */
+static struct mr_fetched *await_bytes(struct mr_worker *w, uint64_t s,
+				      uint64_t position)
+{
+	uint64_t before = w->wait_in, t0 = mr_record_now(w->l, w->ring);
+	struct mr_fetched *got;
+
+	pay_wake(w);
+	got = mr_fetch_get(w->l->fetch, position, &w->wait_in, &w->sleeps);
+	if (w->wait_in > before)
+		mr_record(w->l, w->ring, MR_SPAN_WAIT_IN, t0, s, 0);
+	return got;
+}
+
 static bool do_run(struct mr_worker *w, uint64_t s, uint32_t first,
 		   uint32_t end)
 {
 	struct mr_loader *l = w->l;
 	struct mr_slot *slot = &l->slot[s % l->ring];
-	struct mr_row r = { .b = mr_loader_enter(l, s) };
+	struct mr_row r = { .b = mr_loader_enter(l, s), .slot = s };
 	uint64_t position = s * l->rows + first, until = 0;
 	bool ahead = false;
 
@@ -165,9 +194,7 @@ static bool do_run(struct mr_worker *w, uint64_t s, uint32_t first,
 		if (l->fetch && position >= until)
 			ahead = mr_fetch_ahead(l->fetch, position, &until);
 		if (ahead) {
-			pay_wake(w);
-			got = mr_fetch_get(l->fetch, position, &w->wait_in,
-					   &w->sleeps);
+			got = await_bytes(w, s, position);
 			if (!got)
 				return false;
 		}
@@ -179,7 +206,7 @@ static bool do_run(struct mr_worker *w, uint64_t s, uint32_t first,
 	}
 	if (r.run)
 		learn_sizes(l, r.run);
-	end_run(w, slot, end - first);
+	end_run(w, slot, s, end - first);
 	return true;
 }
 
@@ -247,7 +274,7 @@ static void adapt(struct mr_worker *w, uint64_t ticks, uint64_t samples)
 	ns = (double)(ticks - waits) * w->ns_per_tick;
 	ns = own_time(w, ns, samples) / (double)samples;
 	w->sample_ns = w->sample_ns > 0 ? 0.75 * w->sample_ns + 0.25 * ns : ns;
-	w->stride = ns < CHEAP_NS ? STRIDE : 1;
+	w->stride = ns < CHEAP_NS && !w->ring ? STRIDE : 1;
 	w->chunk = ns * w->l->max_chunk < CLAIM_NS ? w->l->max_chunk :
 						     (uint64_t)(CLAIM_NS / ns);
 	if (w->chunk < w->l->min_chunk)
@@ -297,6 +324,7 @@ static void *worker_main(void *arg)
 	uint64_t t0 = mr_clock_tick(&l->clock);
 	bool go = true;
 
+	mr_record_thread(l, w->ring, "worker", w->number + 1);
 	w->ns_per_tick = mr_clock_ns_per_tick(&l->clock);
 	getrusage(RUSAGE_THREAD, &w->before);
 	while (go && !atomic_load_explicit(&l->stop, memory_order_relaxed)) {
@@ -307,6 +335,7 @@ static void *worker_main(void *arg)
 		go = do_claim(w, p, n, &samples);
 		w->claims++;
 		t1 = mr_clock_tick(&l->clock);
+		mr_record(l, w->ring, MR_SPAN_WORK, t0, p / l->rows, 0);
 		if (w->owed &&
 		    (double)(t1 - w->owed_at) * w->ns_per_tick > OWED_NS)
 			pay_wake(w);
@@ -391,12 +420,15 @@ int mr_workers_start(struct mr_loader *l, struct mr_err *err)
 		int e;
 
 		w->l = l;
+		w->number = i;
 		w->stats = &l->stats[i];
 		w->chunk = l->min_chunk;
 		w->stride = 1;
 		w->guess = 64 << 10;
 		mr_arena_init(&w->scratch, l->sample_max);
 		e = make_locals(w, err);
+		if (!e)
+			e = mr_record_ring(l, &w->ring, err);
 		if (e)
 			return e;
 		e = mr_thread_start(&w->thread, "mr-worker", worker_main, w);

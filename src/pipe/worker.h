@@ -11,12 +11,15 @@
 #include "core/arena.h"
 #include "pipe/fetch.h"
 #include "pipe/loader.h"
+#include "trace/span.h"
 
 struct mr_worker {
 	struct mr_loader *l;
 	pthread_t thread;
 	bool joinable;
 	struct mr_thread_stats *stats;
+	struct mr_ring *ring; /* of the trace, or NULL */
+	int number;
 
 	/* two areas per field: a step reads one and writes the other; one more
 	 * pair is for bytes that a source takes apart */
@@ -40,6 +43,8 @@ struct mr_worker {
 	bool timing;
 	unsigned stride, timed;
 	uint64_t last, wait_in, wait_out;
+	uint64_t laid; /* where the next step's span begins */
+	uint32_t span_bytes;
 	uint64_t ticks[MR_MAX_STEPS];
 	long sleeps; /* of its own will, in the present claim */
 	struct rusage before;
@@ -55,6 +60,7 @@ struct mr_row {
 	struct mr_batch *b;
 	struct mr_run *run; /* NULL when no field is ragged */
 	uint32_t at;
+	uint64_t slot; /* the batch's number through all epochs */
 	uint64_t index;
 };
 

@@ -17,7 +17,7 @@ static void check_order(const struct mr_order *o, uint64_t epoch, uint64_t n)
 
 	for (uint64_t i = 0; i < o->n; i++) {
 		uint64_t index = mr_order_at(o, &at, epoch, i);
-		struct mr_span s;
+		struct mr_stretch s;
 
 		assert_int_equal(last[index], 0);
 		last[index] = i + 1;
@@ -72,7 +72,7 @@ static void test_shuffled_order_has_no_runs(void **state)
 			      .ranks = 1,
 			      .batch = 4 };
 	struct mr_order_cache c = { 0 };
-	struct mr_span s;
+	struct mr_stretch s;
 
 	(void)state;
 	for (uint64_t i = 0; i < 100; i++)
