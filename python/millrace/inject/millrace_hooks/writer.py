@@ -185,6 +185,8 @@ class Writer:
     def stop(self, error):
         """The program goes on; one of its processes says what happened."""
         self.off = True
+        if not os.path.isdir(self.folder):
+            return      # the command that was traced has long ended
         try:
             os.close(os.open(os.path.join(self.folder, "stopped"),
                              os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
@@ -230,6 +232,9 @@ def children():
         try:
             if os.waitid(os.P_PID, p.pid, os.WEXITED | os.WNOHANG
                          | os.WNOWAIT) is None:
+                live.append(p.pid)
+        except ChildProcessError:   # another's, as with a fork server
+            if os.path.exists(f"/proc/{p.pid}"):
                 live.append(p.pid)
         except OSError:
             pass
