@@ -336,7 +336,7 @@ static int gather(char *const argv[], const char *parts, const char *out,
 
 	free(text);
 	if (e)
-		return mr_err_prefix(err, "the trace stays in %s: ", parts);
+		return mr_err_prefix(err, "what was recorded stays in %s: ", parts);
 	if (!got.parts)
 		nothing_seen(parts, argv[0]);
 	else if (got.traces > 1)
@@ -359,6 +359,7 @@ int cli_trace_command(char *const argv[], const char *out, struct mr_err *err,
 		e = set_environment(inject, parts, err);
 		if (!e)
 			e = run(argv, status, err);
+		signal(SIGXFSZ, SIG_IGN); /* an error is told */
 		if (e)
 			remove_parts(parts);
 		else

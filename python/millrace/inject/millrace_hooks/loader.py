@@ -156,12 +156,15 @@ def timed_fetch(fetch):
 # ---- workers, and the thread that pins ----
 
 class Tasks:
-    """The queue that a worker takes its tasks from."""
+    """The queue that a worker takes its tasks from, or the thread that pins
+    its batches."""
 
     def __init__(self, queue, waits):
-        self.queue, self.waits, self.since = queue, waits, w.now()
+        self.queue, self.waits, self.since = queue, waits, None
 
     def get(self, *args, **kw):
+        if self.since is None:      # an earlier call may have timed out
+            self.since = w.now()
         task = self.queue.get(*args, **kw)
         if type(task) is tuple and type(task[0]) is int:
             w.local.batch = task[0]
@@ -172,13 +175,6 @@ class Tasks:
 
     def __getattr__(self, name):
         return getattr(self.__dict__["queue"], name)
-
-
-class Waiting(Tasks):
-    def get(self, *args, **kw):
-        if self.since is None:
-            self.since = w.now()
-        return super().get(*args, **kw)
 
 
 def argument(args, kw, at, name, change):
@@ -198,7 +194,7 @@ def timed_loop(loop, threaded):
         number = args[10] if len(args) > 10 else kw.get("worker_id", 0)
         own.name = f"worker {number}"
         args, kw = argument(args, kw, 2, "index_queue",
-                            lambda q: Waiting(q, True))
+                            lambda q: Tasks(q, True))
         try:
             return loop(*args, **kw)
         finally:
@@ -220,7 +216,7 @@ def timed_pin_loop(loop):
     def timed(*args, **kw):
         w.local.role, w.local.name = "pin", "pin"
         args, kw = argument(args, kw, 0, "in_queue",
-                            lambda q: Waiting(q, False))
+                            lambda q: Tasks(q, False))
         try:
             return loop(*args, **kw)
         finally:
@@ -289,6 +285,12 @@ def leave():
     """The process ends, and some batch was the last."""
     for state in list(_states):
         state.ask(w.now())
+
+
+def forked():
+    """The batches that the parent has are not the child's."""
+    for state in list(_states):
+        state.has = None
 
 
 def route(iterator):
@@ -449,6 +451,7 @@ def hook_data(module):
         w.begin(os.environ["MILLRACE_TRACE"])
     if leave not in w.endings:
         w.endings.append(leave)
+        w.forks.append(forked)
     dataloader = sys.modules["torch.utils.data.dataloader"]
     utils = dataloader._utils
     base = dataloader._BaseDataLoaderIter
@@ -490,3 +493,4 @@ def unhook():
     _described.clear()
     if leave in w.endings:
         w.endings.remove(leave)
+        w.forks.remove(forked)

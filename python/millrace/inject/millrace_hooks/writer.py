@@ -96,16 +96,18 @@ class Local(threading.local):
 class Writer:
     """A process's file. All its methods may be called by any thread."""
 
-    def __init__(self, folder, works_for=0):
-        self.folder, self.works_for = folder, works_for
+    def __init__(self, folder, names=(READ,)):
+        self.folder, self.works_for = folder, 0
         self.pid = os.getpid()
         self.lock = threading.Lock()
         self.fd = -1
         self.off = False        # it ended, or could not go on
         self.pending = []       # chunks that come before the next spans
         self.threads = 0
-        self.names = {READ: 0}
+        self.names = {}
         self.written = self.lost = 0
+        for name in names:
+            self.step(name)
 
     def step(self, name):
         """The number of a step; those beyond 254 share the last one."""
@@ -255,6 +257,7 @@ def at_end(function):
 local = Local()
 writer = None
 endings = []        # to be called before the file is closed
+forks = []          # and in a child that was forked
 _numbers = itertools.count()
 _spare = []
 
@@ -289,10 +292,12 @@ def _after_fork():
             os.close(writer.fd)
         except OSError:
             pass
-    old = writer
-    writer = Writer(old.folder)
+    # Numbers of steps that were looked up before stay as they are.
+    old, writer = writer, Writer(writer.folder, list(writer.names))
     writer.off = old.off
     local.reset()
+    for forked in forks:
+        forked()
 
 
 os.register_at_fork(after_in_child=_after_fork)
