@@ -336,7 +336,8 @@ static int gather(char *const argv[], const char *parts, const char *out,
 
 	free(text);
 	if (e)
-		return mr_err_prefix(err, "what was recorded stays in %s: ", parts);
+		return mr_err_prefix(err,
+				     "what was recorded stays in %s: ", parts);
 	if (!got.parts)
 		nothing_seen(parts, argv[0]);
 	else if (got.traces > 1)

@@ -57,7 +57,12 @@ def _merge(folder, path, header):
             "foreign": True, "clock": "monotonic",
             "machine": {"cores": len(os.sched_getaffinity(0)),
                         "kernel": os.uname().release}}
-    if not merge(folder, path, header, meta):
+    try:
+        found = merge(folder, path, header, meta)
+    except OSError as e:    # the program goes on
+        print(f"millrace: {path} is not written: {e}", file=sys.stderr)
+        return
+    if not found:
         print("millrace: no DataLoader was seen: no batch was taken from a "
               "torch.utils.data.DataLoader", file=sys.stderr)
 

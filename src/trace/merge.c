@@ -136,12 +136,14 @@ static int find_parts(struct merge *m, const char *folder)
 	return e < 0 ? e : 0;
 }
 
-/* Those who work for another come right after it; else by time. */
+/* Ranks apart; those who work for another right after it; else by time. */
 static int by_owner(const void *a_, const void *b_)
 {
 	const struct part *a = a_, *b = b_;
 	bool ao = a->owner != a->head.pid, bo = b->owner != b->head.pid;
 
+	if ((a->head.ranks > 1) != (b->head.ranks > 1))
+		return a->head.ranks > 1 ? 1 : -1;
 	if (a->head.rank != b->head.rank)
 		return a->head.rank < b->head.rank ? -1 : 1;
 	if (a->owner != b->owner)

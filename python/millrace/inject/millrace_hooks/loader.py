@@ -8,6 +8,7 @@ when the batch arrives: so workers and the thread that pins know it, however
 they were started, and nothing has to be told them.
 """
 import functools
+import operator
 import os
 import sys
 import weakref
@@ -31,7 +32,7 @@ class Items:
         self.__dict__["dataset"] = dataset
 
     def __getitem__(self, i):
-        return timed_sample(self.dataset.__getitem__, (i,),
+        return timed_sample(operator.getitem, (self.dataset, i),
                             index(i, w.NO_SAMPLE))
 
     def __getattr__(self, name):
@@ -70,7 +71,7 @@ class Stream:
         return self
 
     def __next__(self):
-        return timed_sample(self.iterator.__next__, (), w.NO_SAMPLE)
+        return timed_sample(next, (self.iterator,), w.NO_SAMPLE)
 
     def __getattr__(self, name):
         return getattr(self.__dict__["iterator"], name)

@@ -112,12 +112,14 @@ def members(x):
     if kind.__module__.startswith("torch.nn.") and kind.__name__ in (
             "Sequential", "ModuleList"):
         return list(x)
-    inner = getattr(x, "transforms", None) if hasattr(
-        x, "__dict__") else None
+    # Not getattr(): an object may do anything when it is asked.
+    own = vars(x) if hasattr(x, "__dict__") else {}
+    inner = own.get("transforms")
     if isinstance(inner, (list, tuple)):
         return inner
-    if type(inner).__name__ == "ModuleList":
-        return list(inner)
+    modules = own.get("_modules")
+    if isinstance(modules, dict) and "transforms" in modules:
+        return list(modules["transforms"])
     return None
 
 
