@@ -78,23 +78,23 @@ class Stream:
 
 
 def timed_sample(get, args, number):
-    own = w.local
     if not w.on():
         return get(*args)
-    before = own.sample, own.inside, own.busy
-    own.sample, own.inside, own.busy = number, True, False
+    own = w.local.own
+    before = own.sample, own.open
+    own.sample, own.open = number, True
     start = w.now()
     try:
         x = get(*args)
-        w.span(start, w.now(), w.SAMPLE, 0, size(x))
+        w.span(own, start, w.now(), w.SAMPLE, 0, size(x))
         return x
     except StopIteration:
         raise
     except BaseException:
-        w.span(start, w.now(), w.SAMPLE | w.FAILED)
+        w.span(own, start, w.now(), w.SAMPLE | w.FAILED)
         raise
     finally:
-        own.sample, own.inside, own.busy = before
+        own.sample, own.open = before
 
 
 class Collate:
@@ -104,13 +104,14 @@ class Collate:
     def __call__(self, samples):
         if not w.on():
             return self.function(samples)
+        own = w.local.own
         start = w.now()
         try:
             batch = self.function(samples)
         except BaseException:
-            w.span(start, w.now(), w.COLLATE | w.FAILED)
+            w.span(own, start, w.now(), w.COLLATE | w.FAILED)
             raise
-        w.span(start, w.now(), w.COLLATE, 0, size(batch))
+        w.span(own, start, w.now(), w.COLLATE, 0, size(batch))
         return batch
 
     def __getattr__(self, name):
@@ -134,6 +135,7 @@ def timed_fetch(fetch):
             return fetch(self, possibly_batched_index)
         if not isinstance(self.collate_fn, Collate):
             dress(self)
+        own = w.local.own
         start = w.now()
         kind = w.BATCH
         batch = None
@@ -148,8 +150,8 @@ def timed_fetch(fetch):
             raise
         finally:
             if kind is not None:
-                w.span(start, w.now(), kind, 0, size(batch))
-            if w.local.role == "worker":
+                w.span(own, start, w.now(), kind, 0, size(batch))
+            if own.role == "worker":
                 w.flush()
     return timed
 
@@ -168,9 +170,10 @@ class Tasks:
             self.since = w.now()
         task = self.queue.get(*args, **kw)
         if type(task) is tuple and type(task[0]) is int:
-            w.local.batch = task[0]
+            own = w.local.own
+            own.batch = task[0]
             if self.waits and w.on():
-                w.span(self.since, w.now(), w.WAIT_IN)
+                w.span(own, self.since, w.now(), w.WAIT_IN)
         self.since = None
         return task
 
@@ -188,7 +191,7 @@ def argument(args, kw, at, name, change):
 def timed_loop(loop, threaded):
     @functools.wraps(loop)
     def timed(*args, **kw):
-        own = w.local
+        own = w.local.own
         if not threaded and w.writer is not None:
             w.writer.works_for = parent()
         own.role = "worker"
@@ -215,7 +218,8 @@ def parent():
 def timed_pin_loop(loop):
     @functools.wraps(loop)
     def timed(*args, **kw):
-        w.local.role, w.local.name = "pin", "pin"
+        own = w.local.own
+        own.role = own.name = "pin"
         args, kw = argument(args, kw, 0, "in_queue",
                             lambda q: Tasks(q, False))
         try:
@@ -228,7 +232,7 @@ def timed_pin_loop(loop):
 def timed_pin(pin):
     @functools.wraps(pin)
     def timed(*args, **kw):     # it calls itself for what is in a batch
-        own = w.local
+        own = w.local.own
         if own.pinning or own.batch == w.NO_BATCH or not w.on():
             return pin(*args, **kw)
         own.pinning = True
@@ -237,7 +241,7 @@ def timed_pin(pin):
             return pin(*args, **kw)
         finally:
             own.pinning = False
-            w.span(start, w.now(), w.PIN)
+            w.span(own, start, w.now(), w.PIN)
             if own.role == "pin":
                 w.flush()
     return timed
@@ -270,7 +274,7 @@ class State:
         """The program is done with its batch."""
         if self.has and w.on():
             number, since = self.has
-            w.span(since, at, w.CONSUME, batch=number, sample=w.NO_SAMPLE)
+            w.span_of(number, since, at, w.CONSUME)
         self.has = None
 
     def __del__(self):
@@ -364,7 +368,7 @@ def timed_next(next_):
         state = getattr(self, "_millrace", None)
         if state is None or not w.on():
             return next_(self)
-        own = w.local
+        own = w.local.own
         before = own.batch
         start = w.now()
         state.ask(start)
@@ -390,11 +394,11 @@ def got(iterator, state, start, kind):
     at = w.now()
     if kind is None:
         if state.single:
-            w.give_back(w.local.batch)
+            w.give_back(w.local.own.batch)
     else:
-        number = w.local.batch if state.single else number_of(
+        number = w.local.own.batch if state.single else number_of(
             iterator, state, kind != w.NEXT)
-        w.span(start, at, kind, batch=number, sample=w.NO_SAMPLE)
+        w.span_of(number, start, at, kind)
         if kind == w.NEXT:
             state.has = number, at
     w.flush()
@@ -414,8 +418,7 @@ def timed_iter(iter_):
             kind |= w.FAILED
             raise
         finally:
-            w.span(start, w.now(), kind, batch=w.NO_BATCH,
-                   sample=w.NO_SAMPLE)
+            w.span_of(w.NO_BATCH, start, w.now(), kind)
     return timed
 
 

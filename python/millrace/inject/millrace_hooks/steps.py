@@ -14,6 +14,7 @@ import functools
 
 from . import writer as w
 from .sizes import size
+from .writer import STEP, local, now, span
 
 DEEP = 6            # data sets within data sets within ...
 MOST_KNOWN = 10000  # objects; a program may make new ones for each sample
@@ -29,20 +30,19 @@ def forget():
         known.clear()
 
 
-def _run(call, args, kw, step):
+def _run(own, call, args, kw, step):
     """Call it as a step of this sample."""
-    own = w.local
-    own.busy = True
-    start = w.now()
+    own.open = False
+    start = now()
     try:
         out = call(*args, **kw)
+        span(own, start, now(), STEP, step, size(out))
+        return out
     except BaseException:
-        w.span(start, w.now(), w.STEP | w.FAILED, step)
+        span(own, start, now(), STEP | w.FAILED, step)
         raise
     finally:
-        own.busy = False
-    w.span(start, w.now(), w.STEP, step, size(out))
-    return out
+        own.open = True
 
 
 class Function:
@@ -52,10 +52,10 @@ class Function:
         self.__dict__.update(_function=function, _step=step)
 
     def __call__(self, *args, **kw):
-        own = w.local
-        if not own.inside or own.busy or not w.on():
+        own = local.own
+        if not own.open:
             return self._function(*args, **kw)
-        return _run(self._function, args, kw, self._step)
+        return _run(own, self._function, args, kw, self._step)
 
     def __getattr__(self, name):
         return getattr(self.__dict__["_function"], name)
@@ -79,8 +79,7 @@ class Attribute:
         if obj is None:
             return self.default
         value = vars(obj).get(self.name, self.default)
-        own = w.local
-        if not own.inside or own.busy or not callable(value) or not w.on() \
+        if not local.own.open or not callable(value) \
                 or id(value) in _numbers or id(value) in _chains:
             return value
         return Function(value, self.step)
@@ -148,14 +147,13 @@ class Steps:
 
         @functools.wraps(call)
         def timed(self, *args, **kw):
-            own = w.local
-            if not own.inside or own.busy or id(self) in _chains \
-                    or not w.on():
+            own = local.own
+            if not own.open or id(self) in _chains:
                 return call(self, *args, **kw)
             step = _numbers.get(id(self))
             if step is None:
                 step = w.writer.step(_name(self))
-            return _run(call, (self, *args), kw, step)
+            return _run(own, call, (self, *args), kw, step)
 
         try:
             self.patches.set(kind, "__call__", timed)
@@ -259,9 +257,8 @@ class Steps:
 
         @functools.wraps(call)
         def watched(obj, *args, **kw):
-            own = w.local
-            if own.inside and not own.busy and id(obj) not in _chains \
-                    and w.on() and members(obj) is not None:
+            if local.own.open and id(obj) not in _chains \
+                    and members(obj) is not None:
                 self.chain(obj)
             return call(obj, *args, **kw)
 

@@ -76,21 +76,25 @@ def header():
                        time.time_ns(), boot.ljust(8, b"\0"), *rank())
 
 
-class Local(threading.local):
+class Own:
     """What a thread is at, and its spans that are not yet written."""
 
-    def __init__(self):
-        self.reset()
+    __slots__ = ("spans", "number", "role", "name", "batch", "sample", "open",
+                 "pinning")
 
-    def reset(self):
+    def __init__(self):
         self.spans = bytearray()
         self.number = 0         # of the thread, once it has written
         self.role = self.name = None
         self.batch = NO_BATCH
         self.sample = NO_SAMPLE
-        self.inside = False     # within a sample
-        self.busy = False       # within a step
+        self.open = False       # within a sample, and in no step
         self.pinning = False
+
+
+class Local(threading.local):
+    def __init__(self):
+        self.own = Own()    # one look is slow enough
 
 
 class Writer:
@@ -267,7 +271,7 @@ def begin(folder):
     writer = Writer(folder)
     _numbers = itertools.count()
     _spare.clear()
-    local.reset()
+    local.own = Own()
 
 
 def end():
@@ -295,7 +299,7 @@ def _after_fork():
     # Numbers of steps that were looked up before stay as they are.
     old, writer = writer, Writer(writer.folder, list(writer.names))
     writer.off = old.off
-    local.reset()
+    local.own = Own()
     for forked in forks:
         forked()
 
@@ -313,18 +317,21 @@ def give_back(number):
     _spare.append(number)
 
 
-def span(start, end, kind, step=0, size=0, sample=None, batch=None):
-    own = local
-    if sample is None:
-        sample = own.sample
-    if batch is None:
-        batch = own.batch
+def span(own, start, end, kind, step=0, size=0):
+    """Of the sample and the batch that the thread is at."""
+    sample = own.sample
     own.spans += _span(start, end - start, sample & 0xffffffff, sample >> 32,
-                       kind, step, batch, size if size < MOST else MOST)
+                       kind, step, own.batch, size if size < MOST else MOST)
     if len(own.spans) >= CHUNK:
         flush()
 
 
+def span_of(batch, start, end, kind):
+    """Of a batch that the thread is not at."""
+    local.own.spans += _span(start, end - start, 0xffffffff, 0xffff, kind, 0,
+                             batch, 0)
+
+
 def flush():
     if writer is not None:
-        writer.flush(local)
+        writer.flush(local.own)
