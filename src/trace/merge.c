@@ -27,7 +27,8 @@ struct merge {
 	size_t n, cap;
 	uint32_t *live;
 	size_t live_n, live_cap;
-	uint8_t *body; /* MR_MRT_MAX: a chunk that is changed */
+	uint8_t *body; /* a chunk that is changed */
+	size_t largest;
 	struct mr_merged *got;
 	struct mr_err *err;
 };
@@ -82,6 +83,8 @@ static int look(struct merge *m, struct part *p)
 	p->head = t.header;
 	p->owner = p->head.pid;
 	while (!e && mr_mrt_next(&t, &c)) {
+		if (c.size > m->largest)
+			m->largest = c.size;
 		if (c.kind == MR_MRT_KIND("PART") && c.size == 4) {
 			p->owner = mr_le32(c.data);
 		} else if (c.kind == MR_MRT_KIND("LIVE")) {
@@ -274,8 +277,8 @@ static int copy_part(struct merge *m, struct output *o, const struct part *p)
 	if (e)
 		return e;
 	while (!e && mr_mrt_next(&t, &c)) {
-		if (c.thread > MAX_THREADS)
-			break;
+		if (c.thread > MAX_THREADS || c.size > m->largest)
+			break; /* the latter: it has grown since */
 		e = copy_chunk(m, o, &c, step, &most);
 	}
 	mr_mrt_close(&t);
@@ -438,7 +441,7 @@ int mr_merge(const char *folder, const char *out, const char *meta,
 
 	*got = (struct mr_merged){ .complete = true };
 	e = find_parts(&m, folder);
-	m.body = e ? NULL : mr_alloc(MR_MRT_MAX, 1, err);
+	m.body = e ? NULL : mr_alloc(m.largest, 1, err);
 	if (!e && !m.body)
 		e = err->code;
 	take_ranks(&m);
