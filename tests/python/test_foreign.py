@@ -480,7 +480,8 @@ def test_a_killed_worker_leaves_what_it_did(follow):
     assert r.code == 1 and "killed by signal: Killed" in r.err
     t = r.trace()
     assert t.done is None and len(t.of("batch")) > 5
-    assert len(t.of("next", failed=True)) == 1
+    # torch raises from a signal's handler: most likely, but not always there
+    assert len(t.of("next", failed=True)) <= 1
 
 
 def test_workers_that_exit_by_themselves_leave_what_they_did(follow):
