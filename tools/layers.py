@@ -25,7 +25,7 @@ MAY = {
               'source', 'stream', 'pipe'],
     'analyze': ['core', 'trace'],
     'report': ['core', 'trace', 'analyze'],
-    'cli': ['core'],
+    'cli': ['core', 'trace'],
     'python': [],
     'bench': ['core', 'kernel', 'store'],
     'examples': [],

@@ -6,6 +6,8 @@
 
 #include "consume.h"
 #include "core/str.h"
+#include "foreign.h"
+#include "trace/merge.h"
 
 struct trace {
 	struct mr_options loader;
@@ -37,16 +39,16 @@ static bool ends_in(const char *s, const char *end)
 	return n >= k && strcmp(s + n - k, end) == 0;
 }
 
-static int tell_summary(const char *file, bool json)
+static int tell_summary(const char *file, bool json, FILE *to)
 {
 	struct mr_err err;
 	char *text;
 
 	if (mr_trace_summary(file, json, &text, &err))
 		return cli_fail(&err);
-	fputs(text, stdout);
+	fputs(text, to);
 	if (json)
-		fputs("\n", stdout);
+		fputs("\n", to);
 	free(text);
 	return EXIT_DONE;
 }
@@ -91,34 +93,65 @@ static int record(struct trace *o, const char *pipeline, const char *file)
 static int run_pipeline(const struct cli_args *args, struct trace *o)
 {
 	int code = cli_parse_rank(o->rank, &o->loader);
+	char *file = NULL;
 
+	if (code)
+		return code;
+	if (o->loader.ranks > 1)
+		file = mr_merge_name(o->out, (int)o->loader.rank);
+	code = record(o, args->argv[0], file ? file : o->out);
 	if (!code)
-		code = record(o, args->argv[0], o->out);
-	return code ? code : tell_summary(o->out, o->json);
+		code = tell_summary(file ? file : o->out, o->json, stdout);
+	free(file);
+	return code;
+}
+
+/* The command's output, exit code and signals are its own: what we say of it
+ * goes to stderr, and only when asked. */
+static int run_command(const struct cli_args *args, const struct trace *o)
+{
+	struct mr_err err;
+	int status, e;
+
+	if (args->behind > 0 || args->argc == 0)
+		return cli_usage("trace takes a pipeline, or a command after "
+				 "--: millrace trace -- python3 train.py");
+	args->argv[args->argc] = NULL;
+	e = cli_trace_command(args->argv, o->out, &err, &status);
+	if (e < 0)
+		cli_fail(&err);
+	else if (!e && (o->summary || o->json))
+		tell_summary(o->out, o->json, stderr);
+	return cli_trace_exit(status);
 }
 
 static int run(const struct cli_args *args, void *options_)
 {
 	struct trace *o = options_;
+	bool given = *o->out;
 
+	if (!given)
+		o->out = "trace.mrt";
+	if (args->behind >= 0)
+		return run_command(args, o);
 	if (args->argc != 1)
 		return cli_usage("trace takes one pipeline, or a trace; quote "
 				 "it: millrace trace 'files DIR | batch 64'");
 	if (ends_in(args->argv[0], ".mrt") && access(args->argv[0], F_OK) == 0)
-		return tell_summary(args->argv[0], o->json);
-	if (!*o->out)
-		o->out = "trace.mrt";
+		return tell_summary(args->argv[0], o->json, stdout);
 	return run_pipeline(args, o);
 }
 
 const struct cli_command cli_command_trace = {
 	.name = "trace",
-	.args = "PIPELINE | FILE.mrt",
+	.args = "PIPELINE | FILE.mrt | -- COMMAND...",
 	.help = "record what each thread does, and when; say where the time "
 		"of every batch went",
 	.more = "Runs one epoch unless --epochs, --samples or --seconds says "
 		"otherwise.\nOf a FILE.mrt that was recorded, says what is in "
-		"it.\n",
+		"it.\nAfter --, a program that uses PyTorch's DataLoader: "
+		"`millrace trace -o\ntrain.mrt -- python3 train.py`. Its "
+		"output and exit code are its own.\n",
 	.size = sizeof(struct trace),
 	.options = options,
 	.takes_loader_options = true,

@@ -145,3 +145,16 @@ def test_library_exports_its_interface_and_nothing_else(mill, installed):
                                    re.M))
     assert len(declared) > 30
     assert names == declared
+
+
+def test_installed_command_finds_its_hooks_for_python(installed, tmp_path):
+    root, _ = installed
+    if not list(root.rglob("inject/sitecustomize.py")):
+        pytest.skip("the Python module is not built")
+    command = next(p for p in root.rglob("bin/millrace"))
+    env = {k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"}
+    r = subprocess.run([command, "trace", "-o", tmp_path / "t.mrt", "--",
+                        "/usr/bin/python3", "-c", "print(1)"], env=env,
+                       capture_output=True, text=True)
+    assert (r.returncode, r.stdout) == (0, "1\n"), r.stderr
+    assert "no DataLoader was seen: the Python that" in r.stderr

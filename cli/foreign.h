@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Follows a command that is not Millrace's: `trace -o FILE -- CMD`. Pythons
+ * that it starts, and their workers, each record into a file of their own in
+ * FILE.parts; these are merged into FILE when the command has ended.
+ */
+#ifndef MR_CLI_FOREIGN_H
+#define MR_CLI_FOREIGN_H
+
+#include "core/err.h"
+
+/*
+ * Run argv (which ends with NULL) and merge what was recorded into `out`, or
+ * into out with .rankN before its extension where there are several ranks.
+ * *status is what waitpid() said of the command, also after an error.
+ * Returns 0; 1 when nothing was recorded, which has been said on stderr; or
+ * an error (the command could not be run, or the trace not be written; then
+ * out.parts stays).
+ */
+int cli_trace_command(char *const argv[], const char *out, struct mr_err *err,
+		      int *status);
+
+/* The exit code for that status; does not return when the command was ended
+ * by a signal, but ends by the same one. */
+int cli_trace_exit(int status);
+
+#endif

@@ -1,0 +1,500 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hooks on torch.utils.data, written against what 1.13 and 2.x share.
+
+Batches are numbered when the main process sends them to a worker (or, without
+workers, when it asks for them). The number travels in the place of torch's
+own index of the task, which counts from 0 in each epoch, and is turned back
+when the batch arrives: so workers and the thread that pins know it, however
+they were started, and nothing has to be told them.
+"""
+import functools
+import operator
+import os
+import sys
+import weakref
+
+from . import writer as w
+from .patches import Patches
+from .sizes import index, size
+from .steps import Steps, forget
+
+_patches = Patches()
+_steps = Steps(_patches)
+_states = weakref.WeakSet()
+
+
+# ---- what fetches: in a worker, or in the main process ----
+
+class Items:
+    """A data set with numbers as keys, timed."""
+
+    def __init__(self, dataset):
+        self.__dict__["dataset"] = dataset
+
+    def __getitem__(self, i):
+        return timed_sample(operator.getitem, (self.dataset, i),
+                            index(i, w.NO_SAMPLE))
+
+    def __getattr__(self, name):
+        dataset = self.__dict__["dataset"]
+        value = getattr(dataset, name)
+        if name != "__getitems__" or not value:
+            return value
+        if only_loops(dataset):     # then __getitem__ does the same
+            raise AttributeError(name)
+        return lambda many: timed_sample(value, (many,), w.NO_SAMPLE)
+
+    def __setattr__(self, name, value):
+        setattr(self.dataset, name, value)
+
+    def __len__(self):
+        return len(self.dataset)
+
+
+def only_loops(dataset):
+    """Is its __getitems__ that of torch's Subset, over one without?"""
+    while type(dataset).__name__ == "Subset" \
+            and type(dataset).__module__.startswith("torch."):
+        dataset = dataset.dataset
+        if not hasattr(dataset, "__getitems__"):
+            return True
+    return False
+
+
+class Stream:
+    """An iterator over samples, timed."""
+
+    def __init__(self, iterator):
+        self.__dict__["iterator"] = iterator
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return timed_sample(next, (self.iterator,), w.NO_SAMPLE)
+
+    def __getattr__(self, name):
+        return getattr(self.__dict__["iterator"], name)
+
+
+def timed_sample(get, args, number):
+    if not w.on():
+        return get(*args)
+    own = w.local.own
+    before = own.sample, own.open
+    own.sample, own.open = number, True
+    start = w.now()
+    try:
+        x = get(*args)
+        w.span(own, start, w.now(), w.SAMPLE, 0, size(x))
+        return x
+    except StopIteration:
+        raise
+    except BaseException:
+        w.span(own, start, w.now(), w.SAMPLE | w.FAILED)
+        raise
+    finally:
+        own.sample, own.open = before
+
+
+class Collate:
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, samples):
+        if not w.on():
+            return self.function(samples)
+        own = w.local.own
+        start = w.now()
+        try:
+            batch = self.function(samples)
+        except BaseException:
+            w.span(own, start, w.now(), w.COLLATE | w.FAILED)
+            raise
+        w.span(own, start, w.now(), w.COLLATE, 0, size(batch))
+        return batch
+
+    def __getattr__(self, name):
+        return getattr(self.__dict__["function"], name)
+
+
+def dress(fetcher):
+    """Let what a fetcher calls be timed."""
+    _steps.look(fetcher.dataset)
+    if hasattr(fetcher, "dataset_iter"):
+        fetcher.dataset_iter = Stream(fetcher.dataset_iter)
+    else:
+        fetcher.dataset = Items(fetcher.dataset)
+    fetcher.collate_fn = Collate(fetcher.collate_fn)
+
+
+def timed_fetch(fetch):
+    @functools.wraps(fetch)
+    def timed(self, possibly_batched_index):
+        if not w.on():
+            return fetch(self, possibly_batched_index)
+        if not isinstance(self.collate_fn, Collate):
+            dress(self)
+        own = w.local.own
+        start = w.now()
+        kind = w.BATCH
+        batch = None
+        try:
+            batch = fetch(self, possibly_batched_index)
+            return batch
+        except StopIteration:
+            kind = None     # the end of a stream
+            raise
+        except BaseException:
+            kind |= w.FAILED
+            raise
+        finally:
+            if kind is not None:
+                w.span(own, start, w.now(), kind, 0, size(batch))
+            if own.role == "worker":
+                w.flush()
+    return timed
+
+
+# ---- workers, and the thread that pins ----
+
+class Tasks:
+    """The queue that a worker takes its tasks from, or the thread that pins
+    its batches."""
+
+    def __init__(self, queue, waits):
+        self.queue, self.waits, self.since = queue, waits, None
+
+    def get(self, *args, **kw):
+        if self.since is None:      # an earlier call may have timed out
+            self.since = w.now()
+        task = self.queue.get(*args, **kw)
+        if type(task) is tuple and type(task[0]) is int:
+            own = w.local.own
+            own.batch = task[0]
+            if self.waits and w.on():
+                w.span(own, self.since, w.now(), w.WAIT_IN)
+        self.since = None
+        return task
+
+    def __getattr__(self, name):
+        return getattr(self.__dict__["queue"], name)
+
+
+def argument(args, kw, at, name, change):
+    """Change one argument, given by place or by name."""
+    if len(args) > at:
+        return (*args[:at], change(args[at]), *args[at + 1:]), kw
+    return args, dict(kw, **{name: change(kw[name])})
+
+
+def timed_loop(loop, threaded):
+    @functools.wraps(loop)
+    def timed(*args, **kw):
+        own = w.local.own
+        if not threaded and w.writer is not None:
+            w.writer.works_for = parent()
+        own.role = "worker"
+        number = args[10] if len(args) > 10 else kw.get("worker_id", 0)
+        own.name = f"worker {number}"
+        args, kw = argument(args, kw, 2, "index_queue",
+                            lambda q: Tasks(q, True))
+        try:
+            return loop(*args, **kw)
+        finally:
+            if threaded:
+                w.flush()
+            elif w.writer is not None:
+                w.writer.finish()
+    return timed
+
+
+def parent():
+    module = sys.modules.get("multiprocessing.process")
+    mother = module.parent_process() if module else None
+    return mother.pid if mother else os.getppid()
+
+
+def timed_pin_loop(loop):
+    @functools.wraps(loop)
+    def timed(*args, **kw):
+        own = w.local.own
+        own.role = own.name = "pin"
+        args, kw = argument(args, kw, 0, "in_queue",
+                            lambda q: Tasks(q, False))
+        try:
+            return loop(*args, **kw)
+        finally:
+            w.flush()
+    return timed
+
+
+def timed_pin(pin):
+    @functools.wraps(pin)
+    def timed(*args, **kw):     # it calls itself for what is in a batch
+        own = w.local.own
+        if own.pinning or own.batch == w.NO_BATCH or not w.on():
+            return pin(*args, **kw)
+        own.pinning = True
+        start = w.now()
+        try:
+            return pin(*args, **kw)
+        finally:
+            own.pinning = False
+            w.span(own, start, w.now(), w.PIN)
+            if own.role == "pin":
+                w.flush()
+    return timed
+
+
+# ---- the main process ----
+
+class State:
+    """What an iterator has sent, and which batch the program has."""
+
+    def __init__(self, single):
+        self.single = single
+        self.numbers = {}       # torch's index of a task -> ours
+        self.indices = {}       # and back
+        self.last = None        # index that arrived last
+        self.has = None         # (number, since) of the program's batch
+        _states.add(self)
+
+    def sent(self, i):
+        number = w.take_number()
+        self.numbers[i] = number
+        self.indices[number] = i
+        return number
+
+    def arrived(self, number):
+        self.last = self.indices.pop(number, number)
+        return self.last
+
+    def ask(self, at):
+        """The program is done with its batch."""
+        if self.has and w.on():
+            number, since = self.has
+            w.span_of(number, since, at, w.CONSUME)
+        self.has = None
+
+    def __del__(self):
+        try:
+            if self.has:
+                self.ask(w.now())
+                w.flush()
+        except Exception:
+            pass    # the interpreter is being taken down
+
+
+def leave():
+    """The process ends, and some batch was the last."""
+    for state in list(_states):
+        state.ask(w.now())
+
+
+def forked():
+    """The batches that the parent has are not the child's."""
+    for state in list(_states):
+        state.has = None
+
+
+def route(iterator):
+    """Let an iterator's tasks carry our numbers. Nothing that is put into
+    it may refer to it: its end is what ends its workers."""
+    state = iterator._millrace
+    for queue in iterator._index_queues:
+        if "put" in vars(queue):
+            continue
+        its = weakref.ref(queue)
+
+        def put(task, *args, its=its, **kw):
+            if type(task) is tuple and len(task) == 2 \
+                    and type(task[0]) is int:
+                task = state.sent(task[0]), task[1]
+            queue = its()
+            return type(queue).put(queue, task, *args, **kw)
+
+        queue.put = put
+    if "_get_data" in vars(iterator):
+        return
+    me = weakref.ref(iterator)
+
+    def get_data(*args, **kw):
+        self = me()
+        i, data = type(self)._get_data(self, *args, **kw)
+        return (state.arrived(i) if type(i) is int else i), data
+
+    iterator._get_data = get_data
+
+
+def timed_reset(reset):
+    @functools.wraps(reset)
+    def timed(self, *args, **kw):
+        if not hasattr(self, "_millrace"):
+            if not w.on():
+                return reset(self, *args, **kw)
+            self._millrace = State(False)
+        state = self._millrace
+        state.ask(w.now())
+        state.numbers.clear()
+        route(self)
+        return reset(self, *args, **kw)
+    return timed
+
+
+def marked(init):
+    @functools.wraps(init)
+    def timed(self, loader, *args, **kw):
+        if w.on():
+            self._millrace = State(loader.num_workers == 0)
+        return init(self, loader, *args, **kw)
+    return timed
+
+
+def number_of(iterator, state, failed):
+    """Of the batch that __next__ has just returned, or waits for."""
+    if not getattr(iterator, "_in_order", True):
+        i = state.last
+    else:
+        i = iterator._rcvd_idx - 1
+        if failed and i not in state.numbers:
+            i += 1      # it was not even received
+    return state.numbers.pop(i, w.NO_BATCH)
+
+
+def timed_next(next_):
+    @functools.wraps(next_)
+    def timed(self):
+        state = getattr(self, "_millrace", None)
+        if state is None or not w.on():
+            return next_(self)
+        own = w.local.own
+        before = own.batch
+        start = w.now()
+        state.ask(start)
+        if state.single:
+            own.batch = w.take_number()
+        kind = w.NEXT
+        try:
+            return next_(self)
+        except StopIteration:
+            kind = None
+            raise
+        except BaseException:
+            kind |= w.FAILED
+            raise
+        finally:
+            got(self, state, start, kind)
+            own.batch = before
+    return timed
+
+
+def got(iterator, state, start, kind):
+    """__next__ has come to its end: with a batch, at the end, or failed."""
+    at = w.now()
+    if kind is None:
+        if state.single:
+            w.give_back(w.local.own.batch)
+    else:
+        number = w.local.own.batch if state.single else number_of(
+            iterator, state, kind != w.NEXT)
+        w.span_of(number, start, at, kind)
+        if kind == w.NEXT:
+            state.has = number, at
+    w.flush()
+
+
+def timed_iter(iter_):
+    @functools.wraps(iter_)
+    def timed(self):
+        if not w.on():
+            return iter_(self)
+        describe(self)
+        start = w.now()
+        kind = w.START
+        try:
+            return iter_(self)
+        except BaseException:
+            kind |= w.FAILED
+            raise
+        finally:
+            w.span_of(w.NO_BATCH, start, w.now(), kind)
+    return timed
+
+
+_described = []
+
+
+def describe(loader):
+    """What the first loader of a process is like, for META."""
+    if _described == [os.getpid()]:
+        return
+    _described[:] = [os.getpid()]
+    torch = sys.modules.get("torch")
+    samples = None
+    try:
+        if hasattr(type(loader.dataset), "__getitem__"):
+            samples = len(loader.dataset)
+    except Exception:
+        pass
+    order = type(getattr(loader, "sampler", None)).__name__
+    w.writer.meta({key: value for key, value in {
+        "foreign": True, "clock": "monotonic",
+        "torch": str(getattr(torch, "__version__", "")),
+        "dataset": type(loader.dataset).__name__,
+        "threads": loader.num_workers, "order": order, "samples": samples,
+        "batch": getattr(loader, "batch_size", None)}.items()
+        if value is not None})
+
+
+# ---- putting it in, and taking it out ----
+
+def hook_data(module):
+    """torch.utils.data is there."""
+    if w.writer is None:
+        w.begin(os.environ["MILLRACE_TRACE"])
+    if leave not in w.endings:
+        w.endings.append(leave)
+        w.forks.append(forked)
+    dataloader = sys.modules["torch.utils.data.dataloader"]
+    utils = dataloader._utils
+    base = dataloader._BaseDataLoaderIter
+    many = dataloader._MultiProcessingDataLoaderIter
+    put = _patches.set
+    put(dataloader.DataLoader, "__iter__",
+        timed_iter(dataloader.DataLoader.__iter__))
+    put(base, "__init__", marked(base.__init__))
+    put(base, "__next__", timed_next(base.__next__))
+    put(many, "_reset", timed_reset(many._reset))
+    for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
+        kind = getattr(utils.fetch, name)
+        put(kind, "fetch", timed_fetch(kind.fetch))
+    for name in ("_worker_loop", "_process_worker_loop",
+                 "_thread_worker_loop"):
+        loop = getattr(utils.worker, name, None)
+        if loop:
+            put(utils.worker, name, timed_loop(loop, "thread" in name))
+    pin = utils.pin_memory
+    put(pin, "_pin_memory_loop", timed_pin_loop(pin._pin_memory_loop))
+    put(pin, "pin_memory", timed_pin(pin.pin_memory))
+
+
+def hook_compose(module):
+    """A module with classes that are chains of transforms is there."""
+    for name, kind in list(vars(module).items()):
+        if isinstance(kind, type) and name.endswith("Compose") \
+                and kind.__module__ == module.__name__ \
+                and "__call__" in dir(kind):
+            _steps.watch(kind)
+
+
+def unhook():
+    """Nothing is recorded any more, and all is as it was."""
+    w.end()
+    _patches.undo()
+    _steps.seen.clear()
+    forget()
+    _described.clear()
+    if leave in w.endings:
+        w.endings.remove(leave)
+        w.forks.remove(forked)

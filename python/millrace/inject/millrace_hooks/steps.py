@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps within a sample: members of a Compose, and what reads a file.
+
+A data set is looked through for transforms when the first batch is fetched,
+in the process that fetches. Objects are timed through their class, so that
+the lists that the program made stay as they are; only plain functions in a
+list are replaced, by something that behaves and pickles as they do.
+
+Steps do not nest: of transforms that call transforms, the outer one counts,
+unless it is a chain (`transforms`), whose members count.
+"""
+import copy
+import functools
+
+from . import writer as w
+from .sizes import size
+from .writer import STEP, local, now, span
+
+DEEP = 6            # data sets within data sets within ...
+MOST_KNOWN = 10000  # objects; a program may make new ones for each sample
+
+_numbers = {}       # id of an object -> the step's number
+_chains = set()     # ids of those whose members count
+_kept = []          # so that no id is used twice
+_classes = {}       # class -> its __call__ is timed
+
+
+def forget():
+    for known in (_numbers, _chains, _kept, _classes):
+        known.clear()
+
+
+def _run(own, call, args, kw, step):
+    """Call it as a step of this sample."""
+    own.open = False
+    start = now()
+    try:
+        out = call(*args, **kw)
+        span(own, start, now(), STEP, step, size(out))
+        return out
+    except BaseException:
+        span(own, start, now(), STEP | w.FAILED, step)
+        raise
+    finally:
+        own.open = True
+
+
+class Function:
+    """A plain function in a list of transforms, timed."""
+
+    def __init__(self, function, step):
+        self.__dict__.update(_function=function, _step=step)
+
+    def __call__(self, *args, **kw):
+        own = local.own
+        if not own.open:
+            return self._function(*args, **kw)
+        return _run(own, self._function, args, kw, self._step)
+
+    def __getattr__(self, name):
+        return getattr(self.__dict__["_function"], name)
+
+    def __repr__(self):
+        return repr(self._function)
+
+    def __reduce__(self):
+        # Arrives as the function itself, also where nothing is traced.
+        return copy.copy, (self._function,)
+
+
+class Attribute:
+    """Stands in a data set's class for an attribute that holds a function:
+    within a sample it is timed, else it is what was put there."""
+
+    def __init__(self, name, step, default):
+        self.name, self.step, self.default = name, step, default
+
+    def __get__(self, obj, kind=None):
+        if obj is None:
+            return self.default
+        value = vars(obj).get(self.name, self.default)
+        if not local.own.open or not callable(value) \
+                or id(value) in _numbers or id(value) in _chains:
+            return value
+        return Function(value, self.step)
+
+    def __set__(self, obj, value):
+        vars(obj)[self.name] = value
+
+    def __delete__(self, obj):
+        try:
+            del vars(obj)[self.name]
+        except KeyError:
+            raise AttributeError(self.name) from None
+
+
+def _name(x):
+    if isinstance(x, functools.partial):
+        return _name(x.func)
+    if isinstance(x, type):
+        return x.__name__
+    name = getattr(x, "original_name", None) or getattr(x, "__name__", None)
+    if not isinstance(name, str):
+        name = type(x).__name__
+    return name.strip("<>") or "step"
+
+
+def members(x):
+    """What a chain of transforms consists of, or None."""
+    kind = type(x)
+    if kind.__module__.startswith("torch.nn.") and kind.__name__ in (
+            "Sequential", "ModuleList"):
+        return list(x)
+    # Not getattr(): an object may do anything when it is asked.
+    own = vars(x) if hasattr(x, "__dict__") else {}
+    inner = own.get("transforms")
+    if isinstance(inner, (list, tuple)):
+        return inner
+    modules = own.get("_modules")
+    if isinstance(modules, dict) and "transforms" in modules:
+        return list(modules["transforms"])
+    return None
+
+
+def _is_chain(x):
+    """All of its members are called, one after the other."""
+    name = type(x).__name__
+    return (name.endswith("Compose") or name == "Sequential") \
+        and members(x) is not None
+
+
+class Steps:
+    """What was found is timed until `patches` are undone."""
+
+    def __init__(self, patches):
+        self.patches = patches
+        self.seen = {}
+
+    def time_class(self, kind):
+        """False where that cannot be done."""
+        if kind in _classes:
+            return _classes[kind]
+        call = getattr(kind, "__call__", None)
+        _classes[kind] = False
+        if call is None or kind.__module__ in ("builtins", "functools"):
+            return False
+
+        @functools.wraps(call)
+        def timed(self, *args, **kw):
+            own = local.own
+            if not own.open or id(self) in _chains:
+                return call(self, *args, **kw)
+            step = _numbers.get(id(self))
+            if step is None:
+                step = w.writer.step(_name(self))
+            return _run(own, call, (self, *args), kw, step)
+
+        try:
+            self.patches.set(kind, "__call__", timed)
+        except (AttributeError, TypeError):
+            return False
+        _classes[kind] = True
+        return True
+
+    def member(self, x, name):
+        """True: it is timed as a step."""
+        if not self.time_class(type(x)):
+            return False
+        if len(_kept) < MOST_KNOWN and id(x) not in _numbers:
+            _numbers[id(x)] = w.writer.step(name)
+            _kept.append(x)
+        return True
+
+    def chain(self, x):
+        """The members of this one are steps."""
+        if id(x) in _chains or len(_kept) >= MOST_KNOWN:
+            return
+        _chains.add(id(x))
+        _kept.append(x)
+        self.list(members(x))
+
+    def list(self, items):
+        count = {}
+        for at, item in enumerate(items):
+            if item is None or isinstance(item, Function):
+                continue
+            if _is_chain(item):
+                self.chain(item)
+                continue
+            name = _name(item)
+            count[name] = count.get(name, 0) + 1
+            if count[name] > 1:
+                name += f" {count[name]}"
+            if not self.member(item, name) and isinstance(items, list) \
+                    and callable(item):
+                self.patches.set_item(items, at,
+                                      Function(item, w.writer.step(name)))
+
+    def attribute(self, obj, attribute, name):
+        """A function that the data set holds."""
+        kind = type(obj)
+        default = getattr(kind, attribute, None)
+        if isinstance(default, Attribute):
+            return
+        try:
+            self.patches.set(kind, attribute, Attribute(
+                attribute, w.writer.step(name), default))
+        except (AttributeError, TypeError):
+            pass
+
+    def transform(self, obj, attribute, x):
+        """Something that is called transform."""
+        if isinstance(x, (list, tuple)):
+            self.list(x)
+        elif members(x) is not None:
+            self.chain(x)
+        elif self.holds_transforms(x):
+            self.look(x, 1)
+        elif callable(x) and not self.member(x, _name(x)):
+            self.attribute(obj, attribute, _name(x))
+
+    @staticmethod
+    def holds_transforms(x):
+        inner = vars(x) if hasattr(x, "__dict__") else {}
+        return any("transform" in n and v is not None
+                   for n, v in inner.items()) and not callable(
+                       getattr(x, "__wrapped__", None))
+
+    def look(self, obj, depth=0):
+        """Look through a data set, and those within it."""
+        if id(obj) in self.seen or depth > DEEP:
+            return
+        self.seen[id(obj)] = obj
+        inner = vars(obj) if hasattr(obj, "__dict__") else {}
+        for name, value in list(inner.items()):
+            low = name.lower()
+            if value is None or isinstance(value, (str, bytes, int, float)):
+                continue
+            if low == "loader" and callable(value):
+                self.attribute(obj, name, w.READ)
+            elif "transform" in low or low.startswith("aug"):
+                self.transform(obj, name, value)
+            elif low.endswith("datasets") and isinstance(value,
+                                                         (list, tuple)):
+                for x in value[:64]:
+                    self.look(x, depth + 1)
+            elif members(value) is not None and callable(value):
+                self.chain(value)
+            elif hasattr(type(value), "__getitem__") \
+                    and hasattr(value, "__dict__") \
+                    and not hasattr(type(value), "shape"):
+                self.look(value, depth + 1)
+
+    def watch(self, kind):
+        """Members of objects of this class are steps, wherever they are."""
+        call = kind.__call__
+
+        @functools.wraps(call)
+        def watched(obj, *args, **kw):
+            if local.own.open and id(obj) not in _chains \
+                    and members(obj) is not None:
+                self.chain(obj)
+            return call(obj, *args, **kw)
+
+        self.patches.set(kind, "__call__", watched)

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace/merge.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/le.h"
+#include "core/mem.h"
+#include "trace/mrt.h"
+
+enum { MAX_PARTS = 1 << 20, MAX_THREADS = 1 << 20, NAMES = 256 };
+
+/* A process's file, as the first look at it told. */
+struct part {
+	char *path;
+	struct mr_mrt_header head;
+	uint32_t owner; /* the process that it works for; its own else */
+	uint64_t batches;
+	uint64_t lost, end;
+	bool done;
+};
+
+struct merge {
+	struct part *part;
+	size_t n, cap;
+	uint32_t *live;
+	size_t live_n, live_cap;
+	uint8_t *body; /* a chunk that is changed */
+	size_t largest;
+	struct mr_merged *got;
+	struct mr_err *err;
+};
+
+/* A trace that is being written. */
+struct output {
+	FILE *f;
+	const char *path;
+	uint32_t threads; /* numbers given so far */
+	char *name[NAMES];
+	unsigned names;
+	uint64_t spans, lost, end, batch0;
+	uint64_t batches; /* of the owner at hand */
+	bool complete;
+};
+
+/* ---- the first look ---- */
+
+static int note_live(struct merge *m, const struct mr_mrt_chunk *c)
+{
+	for (size_t i = 0; i + 4 <= c->size; i += 4) {
+		if (mr_grow(&m->live, &m->live_cap, m->live_n + 1,
+			    sizeof(*m->live), MAX_PARTS, m->err))
+			return m->err->code;
+		m->live[m->live_n++] = mr_le32(c->data + i);
+	}
+	return 0;
+}
+
+static void note_spans(struct part *p, const struct mr_mrt_chunk *c)
+{
+	struct mr_mrt_span s;
+
+	for (size_t i = 0; i + MR_MRT_SPAN <= c->size; i += MR_MRT_SPAN) {
+		mr_mrt_get_span(&s, c->data + i);
+		if (s.batch != MR_NO_BATCH && s.batch >= p->batches)
+			p->batches = s.batch + 1;
+		if (s.start + s.duration > p->end)
+			p->end = s.start + s.duration;
+	}
+}
+
+static int look(struct merge *m, struct part *p)
+{
+	struct mr_mrt t;
+	struct mr_mrt_chunk c;
+	struct mr_err ignored;
+	int e = 0;
+
+	if (mr_mrt_open(&t, p->path, &ignored))
+		return 1;
+	p->head = t.header;
+	p->owner = p->head.pid;
+	while (!e && mr_mrt_next(&t, &c)) {
+		if (c.size > m->largest)
+			m->largest = c.size;
+		if (c.kind == MR_MRT_KIND("PART") && c.size == 4) {
+			p->owner = mr_le32(c.data);
+		} else if (c.kind == MR_MRT_KIND("LIVE")) {
+			e = note_live(m, &c);
+		} else if (c.kind == MR_MRT_KIND("SPAN")) {
+			note_spans(p, &c);
+		} else if (c.kind == MR_MRT_KIND("DONE") && c.size == 24) {
+			p->done = true;
+			p->lost = mr_le64(c.data + 8);
+		}
+	}
+	mr_mrt_close(&t);
+	return e;
+}
+
+/* 1: not a trace. */
+static int add_part(struct merge *m, const char *folder, const char *name)
+{
+	size_t n = strlen(folder) + strlen(name) + 2;
+	struct part p = { .path = mr_alloc(n, 1, m->err) };
+	int e;
+
+	if (!p.path)
+		return m->err->code;
+	snprintf(p.path, n, "%s/%s", folder, name);
+	e = look(m, &p);
+	if (!e)
+		e = mr_grow(&m->part, &m->cap, m->n + 1, sizeof(p), MAX_PARTS,
+			    m->err);
+	if (e)
+		free(p.path);
+	else
+		m->part[m->n++] = p;
+	return e;
+}
+
+static int find_parts(struct merge *m, const char *folder)
+{
+	DIR *d = opendir(folder);
+	struct dirent *x;
+	int e = 0;
+
+	if (!d)
+		return mr_err_sys(m->err, errno, folder, "cannot read");
+	while (e >= 0 && (x = readdir(d))) {
+		const char *dot = strrchr(x->d_name, '.');
+
+		if (dot && !strcmp(dot, ".mrt"))
+			e = add_part(m, folder, x->d_name);
+	}
+	closedir(d);
+	return e < 0 ? e : 0;
+}
+
+/* Ranks apart; those who work for another right after it; else by time. */
+static int by_owner(const void *a_, const void *b_)
+{
+	const struct part *a = a_, *b = b_;
+	bool ao = a->owner != a->head.pid, bo = b->owner != b->head.pid;
+
+	if ((a->head.ranks > 1) != (b->head.ranks > 1))
+		return a->head.ranks > 1 ? 1 : -1;
+	if (a->head.rank != b->head.rank)
+		return a->head.rank < b->head.rank ? -1 : 1;
+	if (a->owner != b->owner)
+		return a->owner < b->owner ? -1 : 1;
+	if (ao != bo)
+		return ao ? 1 : -1;
+	return (a->head.monotonic > b->head.monotonic) -
+	       (a->head.monotonic < b->head.monotonic);
+}
+
+/* A worker that was not told its rank has that of its owner. */
+static void take_ranks(struct merge *m)
+{
+	for (size_t i = 0; i < m->n; i++) {
+		struct part *p = &m->part[i];
+
+		for (size_t k = 0; k < m->n && p->owner != p->head.pid; k++) {
+			const struct mr_mrt_header *h = &m->part[k].head;
+
+			if (h->pid != p->owner)
+				continue;
+			p->head.rank = h->rank;
+			p->head.ranks = h->ranks;
+			break;
+		}
+	}
+}
+
+/* ---- writing ---- */
+
+static int put(struct merge *m, struct output *o, const void *data, size_t n)
+{
+	if (fwrite(data, 1, n, o->f) == n)
+		return 0;
+	return mr_err_sys(m->err, errno ? errno : EIO, o->path, "cannot write");
+}
+
+static int put_chunk(struct merge *m, struct output *o, const char *kind,
+		     uint32_t thread, const void *data, size_t n)
+{
+	uint8_t head[MR_MRT_CHUNK];
+	int e;
+
+	mr_mrt_put_chunk(head, kind, thread, data, n);
+	e = put(m, o, head, sizeof(head));
+	return e ? e : put(m, o, data, n);
+}
+
+/* The number of a step's name in the output; a new one is written. */
+static int put_name(struct merge *m, struct output *o,
+		    const struct mr_mrt_chunk *c, uint8_t *number)
+{
+	size_t n = c->size - 1;
+	unsigned i;
+	char *s;
+
+	for (i = 0; i < o->names; i++)
+		if (strlen(o->name[i]) == n &&
+		    !memcmp(o->name[i], c->data + 1, n))
+			break;
+	*number = (uint8_t)(i < NAMES ? i : NAMES - 1);
+	if (i < o->names || i >= NAMES)
+		return 0; /* beyond 255 they share the last */
+	s = mr_alloc(n + 1, 1, m->err);
+	if (!s)
+		return m->err->code;
+	memcpy(s, c->data + 1, n);
+	o->name[o->names++] = s;
+	memcpy(m->body, c->data, c->size);
+	m->body[0] = *number;
+	return put_chunk(m, o, "NAME", 0, m->body, c->size);
+}
+
+static int put_spans(struct merge *m, struct output *o,
+		     const struct mr_mrt_chunk *c, const uint8_t *step,
+		     uint32_t thread)
+{
+	size_t n = c->size / MR_MRT_SPAN * MR_MRT_SPAN;
+	struct mr_mrt_span s;
+
+	for (size_t i = 0; i < n; i += MR_MRT_SPAN) {
+		mr_mrt_get_span(&s, c->data + i);
+		s.step = step[s.step];
+		if (s.batch != MR_NO_BATCH)
+			s.batch += o->batch0;
+		mr_mrt_put_span(m->body + i, &s);
+	}
+	o->spans += n / MR_MRT_SPAN;
+	return put_chunk(m, o, "SPAN", thread, m->body, n);
+}
+
+static int copy_chunk(struct merge *m, struct output *o,
+		      const struct mr_mrt_chunk *c, uint8_t *step,
+		      uint32_t *most)
+{
+	uint32_t thread = c->thread ? o->threads + c->thread : 0;
+	char kind[4];
+
+	mr_le32_put(kind, c->kind);
+	if (c->thread > *most)
+		*most = c->thread;
+	if (c->kind == MR_MRT_KIND("PART") || c->kind == MR_MRT_KIND("LIVE") ||
+	    c->kind == MR_MRT_KIND("DONE"))
+		return 0;
+	if (c->kind == MR_MRT_KIND("NAME"))
+		return c->size ? put_name(m, o, c, &step[c->data[0]]) : 0;
+	if (c->kind == MR_MRT_KIND("SPAN"))
+		return put_spans(m, o, c, step, thread);
+	return put_chunk(m, o, kind, thread, c->data, c->size);
+}
+
+static bool was_live(const struct merge *m, uint32_t pid)
+{
+	for (size_t i = 0; i < m->live_n; i++)
+		if (m->live[i] == pid)
+			return true;
+	return false;
+}
+
+static int copy_part(struct merge *m, struct output *o, const struct part *p)
+{
+	uint8_t step[NAMES] = { 0 };
+	struct mr_mrt_chunk c;
+	uint32_t most = 0;
+	struct mr_mrt t;
+	int e = mr_mrt_open(&t, p->path, m->err);
+
+	if (e)
+		return e;
+	while (!e && mr_mrt_next(&t, &c)) {
+		if (c.thread > MAX_THREADS || c.size > m->largest)
+			break; /* the latter: it has grown since */
+		e = copy_chunk(m, o, &c, step, &most);
+	}
+	mr_mrt_close(&t);
+	o->threads += most;
+	o->lost += p->lost;
+	if (p->end > o->end)
+		o->end = p->end;
+	if (!p->done && !was_live(m, p->head.pid))
+		o->complete = false;
+	return e;
+}
+
+/* Batches of different owners do not share numbers. */
+static int copy_parts(struct merge *m, struct output *o, size_t from, size_t to)
+{
+	for (size_t i = from; i < to; i++) {
+		const struct part *p = &m->part[i];
+		int e;
+
+		if (i > from && p->owner != p[-1].owner) {
+			o->batch0 += o->batches;
+			o->batches = 0;
+		}
+		if (p->batches > o->batches)
+			o->batches = p->batches;
+		e = copy_part(m, o, p);
+		if (e)
+			return e;
+	}
+	return 0;
+}
+
+static int put_first(struct merge *m, struct output *o, size_t from, size_t to,
+		     const char *meta)
+{
+	const struct mr_mrt_header *first = &m->part[from].head;
+	struct mr_mrt_header h = *first;
+	uint8_t head[MR_MRT_HEADER];
+	int e;
+
+	for (size_t i = from; i < to; i++) {
+		const struct mr_mrt_header *x = &m->part[i].head;
+
+		if (x->monotonic < h.monotonic) {
+			h.monotonic = x->monotonic;
+			h.realtime = x->realtime;
+		}
+	}
+	mr_mrt_put_header(head, &h);
+	e = put(m, o, head, sizeof(head));
+	return e ? e : put_chunk(m, o, "META", 0, meta, strlen(meta));
+}
+
+static int put_last(struct merge *m, struct output *o)
+{
+	uint8_t b[24];
+
+	if (!o->complete)
+		return 0;
+	mr_le64_put(b, o->spans);
+	mr_le64_put(b + 8, o->lost);
+	mr_le64_put(b + 16, o->end);
+	return put_chunk(m, o, "DONE", 0, b, sizeof(b));
+}
+
+static int write_trace(struct merge *m, struct output *o, size_t from,
+		       size_t to, const char *meta)
+{
+	int e = put_first(m, o, from, to, meta);
+
+	o->name[o->names++] = mr_strdup("read", m->err);
+	if (!o->name[0])
+		e = m->err->code;
+	if (!e)
+		e = copy_parts(m, o, from, to);
+	if (!e)
+		e = put_last(m, o);
+	if (!e && fflush(o->f))
+		e = mr_err_sys(m->err, errno, o->path, "cannot write");
+	return e;
+}
+
+/* One rank's parts; written under another name until it is whole. */
+static int make_trace(struct merge *m, const char *path, size_t from, size_t to,
+		      const char *meta)
+{
+	size_t n = strlen(path) + 8;
+	struct output o = { .path = path, .complete = true };
+	char *tmp = mr_alloc(n, 1, m->err);
+	int e;
+
+	if (!tmp)
+		return m->err->code;
+	snprintf(tmp, n, "%s.tmp", path);
+	o.f = fopen(tmp, "we");
+	if (!o.f) {
+		e = mr_err_sys(m->err, errno, tmp, "cannot make");
+		free(tmp);
+		return e;
+	}
+	e = write_trace(m, &o, from, to, meta);
+	if (fclose(o.f) && !e)
+		e = mr_err_sys(m->err, errno, path, "cannot write");
+	if (!e && rename(tmp, path))
+		e = mr_err_sys(m->err, errno, path, "cannot rename to it");
+	if (e)
+		unlink(tmp);
+	while (o.names)
+		free(o.name[--o.names]);
+	free(tmp);
+	m->got->traces++;
+	m->got->spans += o.spans;
+	m->got->complete = m->got->complete && o.complete;
+	return e;
+}
+
+char *mr_merge_name(const char *out, int rank)
+{
+	const char *slash = strrchr(out, '/');
+	const char *dot = strrchr(slash ? slash : out, '.');
+	size_t n = strlen(out) + 32, base;
+	char *s = malloc(n);
+
+	if (!dot || dot == out || dot[-1] == '/')
+		dot = out + strlen(out);
+	base = (size_t)(dot - out);
+	if (s)
+		snprintf(s, n, "%.*s.rank%d%s", (int)base, out, rank, dot);
+	return s;
+}
+
+static int make_rank(struct merge *m, const char *out, size_t from, size_t to,
+		     const char *meta)
+{
+	const struct mr_mrt_header *h = &m->part[from].head;
+	char *name;
+	int e;
+
+	if (h->ranks <= 1)
+		return make_trace(m, out, from, to, meta);
+	name = mr_merge_name(out, h->rank);
+	if (!name)
+		return mr_err_nomem(m->err, strlen(out));
+	e = make_trace(m, name, from, to, meta);
+	free(name);
+	return e;
+}
+
+static bool same_rank(const struct part *a, const struct part *b)
+{
+	return a->head.rank == b->head.rank &&
+	       (a->head.ranks > 1) == (b->head.ranks > 1);
+}
+
+int mr_merge(const char *folder, const char *out, const char *meta,
+	     struct mr_merged *got, struct mr_err *err)
+{
+	struct merge m = { .got = got, .err = err };
+	int e;
+
+	*got = (struct mr_merged){ .complete = true };
+	e = find_parts(&m, folder);
+	m.body = e ? NULL : mr_alloc(m.largest, 1, err);
+	if (!e && !m.body)
+		e = err->code;
+	take_ranks(&m);
+	if (m.n)
+		qsort(m.part, m.n, sizeof(*m.part), by_owner);
+	got->parts = (unsigned)m.n;
+	for (size_t i = 0, k; !e && i < m.n; i = k) {
+		for (k = i + 1; k < m.n; k++)
+			if (!same_rank(&m.part[i], &m.part[k]))
+				break;
+		e = make_rank(&m, out, i, k, meta);
+	}
+	while (m.n)
+		free(m.part[--m.n].path);
+	free(m.part);
+	free(m.live);
+	free(m.body);
+	return e;
+}

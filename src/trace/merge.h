@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Merges the files that the processes of a command have recorded, each its
+ * own (PID.mrt in a folder), into one trace per rank: threads are numbered
+ * anew, names of steps and numbers of batches made one. Two kinds of chunks
+ * are for this alone and end here: PART (u32: the process that this one works
+ * for) and LIVE (u32s: processes that still ran when this one ended, so that
+ * their files end without DONE).
+ */
+#ifndef MR_TRACE_MERGE_H
+#define MR_TRACE_MERGE_H
+
+#include "core/err.h"
+
+struct mr_merged {
+	unsigned parts;	 /* files that were merged */
+	unsigned traces; /* files that were made: one, or one per rank */
+	uint64_t spans;
+	bool complete; /* all processes ended in an orderly way */
+};
+
+/* "a/b.mrt" -> "a/b.rank3.mrt"; to be freed. NULL without memory. */
+char *mr_merge_name(const char *out, int rank);
+
+/*
+ * Merge what is in `folder` into `out`, or into mr_merge_name(out, RANK) where
+ * there are several ranks. `meta` is JSON, the first META of each. A file
+ * that cannot be read, from where it cannot, is left out. Without any file
+ * that can be read nothing is made, and got->parts is 0. The folder stays as
+ * it is; a trace is there as a whole or not at all.
+ */
+int mr_merge(const char *folder, const char *out, const char *meta,
+	     struct mr_merged *got, struct mr_err *err);
+
+#endif
