@@ -98,7 +98,7 @@ static void add_worker(struct mr_trace *t, const struct mr_trace_thread *h)
 	double waits = seconds(sum[MR_SPAN_WAIT_IN] + sum[MR_SPAN_WAIT_OUT]);
 	double inside =
 		seconds(sum[MR_SPAN_SAMPLE] + sum[MR_SPAN_COLLATE] + h->after);
-	double work = seconds(sum[MR_SPAN_WORK]), engine;
+	double work = seconds(sum[MR_SPAN_WORK]), engine, life;
 
 	if (work > 0) {
 		engine = at_least_0(work - inside - waits);
@@ -106,7 +106,9 @@ static void add_worker(struct mr_trace *t, const struct mr_trace_thread *h)
 		engine = at_least_0(seconds(sum[MR_SPAN_BATCH]) - inside);
 		work = inside + engine + waits;
 	}
+	life = t->foreign ? seconds(h->last - h->first) : t->seconds;
 	t->workers++;
+	t->thread_seconds += life;
 	t->budget.steps += seconds(sum[MR_SPAN_STEP] - h->read);
 	t->budget.fetch += seconds(h->read);
 	t->budget.samples += at_least_0(seconds(sum[MR_SPAN_SAMPLE]) -
@@ -115,7 +117,7 @@ static void add_worker(struct mr_trace *t, const struct mr_trace_thread *h)
 	t->budget.wait_in += seconds(sum[MR_SPAN_WAIT_IN]);
 	t->budget.wait_out += seconds(sum[MR_SPAN_WAIT_OUT]);
 	t->budget.engine += engine;
-	t->budget.unattributed += at_least_0(t->seconds - work);
+	t->budget.unattributed += at_least_0(life - work);
 }
 
 int mr_trace_conclude(struct mr_trace *t, struct mr_err *err)

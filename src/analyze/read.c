@@ -112,7 +112,7 @@ static int take_meta(struct mr_trace *t, const struct mr_mrt_chunk *c,
 		     struct mr_err *err)
 {
 	struct json_object *old = t->meta ? json_tokener_parse(t->meta) : NULL;
-	struct json_object *j = parse(c);
+	struct json_object *j = parse(c), *v;
 	const char *text;
 
 	if (!j) {
@@ -125,6 +125,9 @@ static int take_meta(struct mr_trace *t, const struct mr_mrt_chunk *c,
 		json_object_put(j);
 		j = old;
 	}
+	t->foreign =
+		t->foreign || (json_object_object_get_ex(j, "foreign", &v) &&
+			       json_object_get_boolean(v));
 	text = json_object_to_json_string_ext(j,
 					      JSON_C_TO_STRING_NOSLASHESCAPE);
 	free(t->meta);

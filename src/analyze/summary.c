@@ -125,7 +125,7 @@ static void add_times(struct mr_str *s, const char *name,
 
 static void add_steps(struct mr_str *s, const struct mr_trace *t)
 {
-	double all = t->workers * t->seconds;
+	double all = t->thread_seconds;
 
 	mr_str_addf(s, "\n%-22s %9s %10s %9s %9s %9s %9s %7s %7s %7s\n", "step",
 		    "calls", "total ms", "mean ms", "p50", "p90", "p99",
@@ -203,9 +203,9 @@ static void add_slowest(struct mr_str *s, const struct mr_trace *t)
 
 static void add_budget(struct mr_str *s, const struct mr_trace *t)
 {
-	double all = t->workers * t->seconds, sum = 0;
+	double all = t->thread_seconds, sum = 0;
 
-	mr_str_addf(s, "\nbudget: %d workers x %.3f s = %.3f thread-seconds\n",
+	mr_str_addf(s, "\nbudget: %d workers, %.3f s: %.3f thread-seconds\n",
 		    t->workers, t->seconds, all);
 #define LINE(key, name)                                                  \
 	mr_str_addf(s, "  %-32s %9.3f s %6.1f%%\n", name, t->budget.key, \
@@ -256,7 +256,7 @@ static void json_steps(struct mr_json *j, const struct mr_trace *t)
 		mr_json_uint(j, "bytes_out", t->step_bytes[i]);
 		mr_json_real(j, "share",
 			     per((double)t->of_step[i].total * 1e-9,
-				 t->workers * t->seconds),
+				 t->thread_seconds),
 			     6);
 		mr_json_close(j, '}');
 	}
@@ -346,6 +346,7 @@ static void to_json(struct mr_json *j, const struct mr_trace *t)
 	json_blocking(j, t);
 	json_slowest(j, t);
 	mr_json_int(j, "workers", t->workers);
+	mr_json_real(j, "thread_seconds", t->thread_seconds, 9);
 	mr_json_open(j, "budget", '{');
 #define PART(key, name) mr_json_real(j, #key, t->budget.key, 9);
 	BUDGET(PART)

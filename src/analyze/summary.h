@@ -85,9 +85,14 @@ struct mr_trace {
 	struct mr_trace_sample slowest[MR_TRACE_SLOWEST]; /* slowest first */
 	size_t slow;
 
-	/* thread-seconds of the workers; they add up to workers x seconds */
+	/*
+	 * Thread-seconds of the workers, which the parts of the budget add up
+	 * to: workers x seconds; of processes that are not Millrace's, which
+	 * come and go, from each one's first span to its last.
+	 */
+	bool foreign;
 	int workers;
-	double seconds;
+	double seconds, thread_seconds;
 	struct {
 		double steps, fetch, samples, collate, wait_in, wait_out,
 			engine, unattributed;
