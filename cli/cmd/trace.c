@@ -125,6 +125,29 @@ static int run_command(const struct cli_args *args, const struct trace *o)
 	return cli_trace_exit(status);
 }
 
+/* Several ranks' traces become one. */
+static int merge(const struct cli_args *args, const struct trace *o, bool given)
+{
+	struct mr_merged got;
+	struct mr_err err;
+
+	if (!given)
+		return cli_usage("several traces are merged into one: name it "
+				 "with -o FILE.mrt");
+	if (mr_merge_ranks((const char *const *)args->argv, (size_t)args->argc,
+			   o->out, &got, &err))
+		return cli_fail(&err);
+	return tell_summary(o->out, o->json, stdout);
+}
+
+static bool all_traces(const struct cli_args *args)
+{
+	for (int i = 0; i < args->argc; i++)
+		if (!ends_in(args->argv[i], ".mrt"))
+			return false;
+	return args->argc > 0;
+}
+
 static int run(const struct cli_args *args, void *options_)
 {
 	struct trace *o = options_;
@@ -134,22 +157,25 @@ static int run(const struct cli_args *args, void *options_)
 		o->out = "trace.mrt";
 	if (args->behind >= 0)
 		return run_command(args, o);
+	if (all_traces(args) && args->argc > 1)
+		return merge(args, o, given);
 	if (args->argc != 1)
-		return cli_usage("trace takes one pipeline, or a trace; quote "
+		return cli_usage("trace takes one pipeline, or traces; quote "
 				 "it: millrace trace 'files DIR | batch 64'");
-	if (ends_in(args->argv[0], ".mrt") && access(args->argv[0], F_OK) == 0)
+	if (all_traces(args) && access(args->argv[0], F_OK) == 0)
 		return tell_summary(args->argv[0], o->json, stdout);
 	return run_pipeline(args, o);
 }
 
 const struct cli_command cli_command_trace = {
 	.name = "trace",
-	.args = "PIPELINE | FILE.mrt | -- COMMAND...",
+	.args = "PIPELINE | FILE.mrt... | -- COMMAND...",
 	.help = "record what each thread does, and when; say where the time "
 		"of every batch went",
 	.more = "Runs one epoch unless --epochs, --samples or --seconds says "
 		"otherwise.\nOf a FILE.mrt that was recorded, says what is in "
-		"it.\nAfter --, a program that uses PyTorch's DataLoader: "
+		"it; several, of\nranks, are merged into --out.\nAfter --, a "
+		"program that uses PyTorch's DataLoader: "
 		"`millrace trace -o\ntrain.mrt -- python3 train.py`. Its "
 		"output and exit code are its own.\n",
 	.size = sizeof(struct trace),

@@ -77,7 +77,7 @@ static int take_thread(struct mr_trace *t, const struct mr_mrt_chunk *c,
 		       struct mr_err *err)
 {
 	struct mr_trace_thread *h = thread_of(t, c->thread, err);
-	struct json_object *j;
+	struct json_object *j, *rank;
 
 	if (!h)
 		return err->code;
@@ -85,6 +85,13 @@ static int take_thread(struct mr_trace *t, const struct mr_mrt_chunk *c,
 	if (!j)
 		return 0;
 	text_of(j, "name", h->name, sizeof(h->name));
+	if (json_object_object_get_ex(j, "rank", &rank)) { /* of several */
+		char name[sizeof(h->name)];
+
+		snprintf(name, sizeof(name), "rank %d %.48s",
+			 json_object_get_int(rank), h->name);
+		memcpy(h->name, name, sizeof(name));
+	}
 	text_of(j, "role", h->role, sizeof(h->role));
 	h->pid = int_of(j, "pid");
 	h->tid = int_of(j, "tid");
@@ -120,8 +127,9 @@ static int take_meta(struct mr_trace *t, const struct mr_mrt_chunk *c,
 		return 0;
 	}
 	if (old) {
-		json_object_object_foreach(j, key, v)
-			json_object_object_add(old, key, json_object_get(v));
+		json_object_object_foreach(j, key, value)
+			json_object_object_add(old, key,
+					       json_object_get(value));
 		json_object_put(j);
 		j = old;
 	}

@@ -20,6 +20,8 @@ struct part {
 	uint64_t batches;
 	uint64_t lost, end;
 	bool done;
+	int64_t shift; /* ns, from its clock to that of the first */
+	bool ranked;   /* its threads are told with their rank */
 };
 
 struct merge {
@@ -100,17 +102,12 @@ static int look(struct merge *m, struct part *p)
 	return e;
 }
 
-/* 1: not a trace. */
-static int add_part(struct merge *m, const char *folder, const char *name)
+/* 1: not a trace. The path becomes the part's. */
+static int add_path(struct merge *m, char *path)
 {
-	size_t n = strlen(folder) + strlen(name) + 2;
-	struct part p = { .path = mr_alloc(n, 1, m->err) };
-	int e;
+	struct part p = { .path = path };
+	int e = look(m, &p);
 
-	if (!p.path)
-		return m->err->code;
-	snprintf(p.path, n, "%s/%s", folder, name);
-	e = look(m, &p);
 	if (!e)
 		e = mr_grow(&m->part, &m->cap, m->n + 1, sizeof(p), MAX_PARTS,
 			    m->err);
@@ -119,6 +116,17 @@ static int add_part(struct merge *m, const char *folder, const char *name)
 	else
 		m->part[m->n++] = p;
 	return e;
+}
+
+static int add_part(struct merge *m, const char *folder, const char *name)
+{
+	size_t n = strlen(folder) + strlen(name) + 2;
+	char *path = mr_alloc(n, 1, m->err);
+
+	if (!path)
+		return m->err->code;
+	snprintf(path, n, "%s/%s", folder, name);
+	return add_path(m, path);
 }
 
 static int find_parts(struct merge *m, const char *folder)
@@ -220,7 +228,7 @@ static int put_name(struct merge *m, struct output *o,
 	return put_chunk(m, o, "NAME", 0, m->body, c->size);
 }
 
-static int put_spans(struct merge *m, struct output *o,
+static int put_spans(struct merge *m, struct output *o, const struct part *p,
 		     const struct mr_mrt_chunk *c, const uint8_t *step,
 		     uint32_t thread)
 {
@@ -230,6 +238,7 @@ static int put_spans(struct merge *m, struct output *o,
 	for (size_t i = 0; i < n; i += MR_MRT_SPAN) {
 		mr_mrt_get_span(&s, c->data + i);
 		s.step = step[s.step];
+		s.start += (uint64_t)p->shift;
 		if (s.batch != MR_NO_BATCH)
 			s.batch += o->batch0;
 		mr_mrt_put_span(m->body + i, &s);
@@ -238,7 +247,59 @@ static int put_spans(struct merge *m, struct output *o,
 	return put_chunk(m, o, "SPAN", thread, m->body, n);
 }
 
-static int copy_chunk(struct merge *m, struct output *o,
+/* Samples of the program counter, at the times of the first clock. */
+static int put_samples(struct merge *m, struct output *o, const struct part *p,
+		       const struct mr_mrt_chunk *c, uint32_t thread)
+{
+	size_t at = 0;
+
+	memcpy(m->body, c->data, c->size);
+	while (c->size - at >= 24) {
+		size_t n = 24 + 8 * (size_t)mr_le16(c->data + at + 16);
+
+		mr_le64_put(m->body + at,
+			    mr_le64(c->data + at) + (uint64_t)p->shift);
+		if (n > c->size - at)
+			break;
+		at += n;
+	}
+	return put_chunk(m, o, "SMPL", thread, m->body, c->size);
+}
+
+static int put_counts(struct merge *m, struct output *o,
+		      const struct mr_mrt_chunk *c, const uint8_t *step,
+		      uint32_t thread)
+{
+	memcpy(m->body, c->data, c->size);
+	for (size_t i = 0; c->size - i >= MR_MRT_COUNT; i += MR_MRT_COUNT)
+		if (m->body[i] != 255)
+			m->body[i] = step[m->body[i]];
+	return put_chunk(m, o, "CNTR", thread, m->body, c->size);
+}
+
+/* {...} -> {"rank": N, ...} */
+static int put_thread(struct merge *m, struct output *o, const struct part *p,
+		      const struct mr_mrt_chunk *c, uint32_t thread)
+{
+	char rank[40];
+	int n = snprintf(rank, sizeof(rank), "{\"rank\": %d, ",
+			 (int)p->head.rank);
+	char *s;
+	int e;
+
+	if (!p->ranked || c->size < 3 || c->data[0] != '{')
+		return put_chunk(m, o, "THRD", thread, c->data, c->size);
+	s = mr_alloc(c->size + (size_t)n, 1, m->err);
+	if (!s)
+		return m->err->code;
+	memcpy(s, rank, (size_t)n);
+	memcpy(s + n, c->data + 1, c->size - 1);
+	e = put_chunk(m, o, "THRD", thread, s, c->size - 1 + (size_t)n);
+	free(s);
+	return e;
+}
+
+static int copy_chunk(struct merge *m, struct output *o, const struct part *p,
 		      const struct mr_mrt_chunk *c, uint8_t *step,
 		      uint32_t *most)
 {
@@ -254,7 +315,13 @@ static int copy_chunk(struct merge *m, struct output *o,
 	if (c->kind == MR_MRT_KIND("NAME"))
 		return c->size ? put_name(m, o, c, &step[c->data[0]]) : 0;
 	if (c->kind == MR_MRT_KIND("SPAN"))
-		return put_spans(m, o, c, step, thread);
+		return put_spans(m, o, p, c, step, thread);
+	if (c->kind == MR_MRT_KIND("THRD"))
+		return put_thread(m, o, p, c, thread);
+	if (c->kind == MR_MRT_KIND("SMPL"))
+		return put_samples(m, o, p, c, thread);
+	if (c->kind == MR_MRT_KIND("CNTR"))
+		return put_counts(m, o, c, step, thread);
 	return put_chunk(m, o, kind, thread, c->data, c->size);
 }
 
@@ -279,13 +346,13 @@ static int copy_part(struct merge *m, struct output *o, const struct part *p)
 	while (!e && mr_mrt_next(&t, &c)) {
 		if (c.thread > MAX_THREADS || c.size > m->largest)
 			break; /* the latter: it has grown since */
-		e = copy_chunk(m, o, &c, step, &most);
+		e = copy_chunk(m, o, p, &c, step, &most);
 	}
 	mr_mrt_close(&t);
 	o->threads += most;
 	o->lost += p->lost;
-	if (p->end > o->end)
-		o->end = p->end;
+	if (p->end + (uint64_t)p->shift > o->end)
+		o->end = p->end + (uint64_t)p->shift;
 	if (!p->done && !was_live(m, p->head.pid))
 		o->complete = false;
 	return e;
@@ -433,6 +500,15 @@ static bool same_rank(const struct part *a, const struct part *b)
 	       (a->head.ranks > 1) == (b->head.ranks > 1);
 }
 
+static void end_merge(struct merge *m)
+{
+	while (m->n)
+		free(m->part[--m->n].path);
+	free(m->part);
+	free(m->live);
+	free(m->body);
+}
+
 int mr_merge(const char *folder, const char *out, const char *meta,
 	     struct mr_merged *got, struct mr_err *err)
 {
@@ -454,10 +530,58 @@ int mr_merge(const char *folder, const char *out, const char *meta,
 				break;
 		e = make_rank(&m, out, i, k, meta);
 	}
-	while (m.n)
-		free(m.part[--m.n].path);
-	free(m.part);
-	free(m.live);
-	free(m.body);
+	end_merge(&m);
+	return e;
+}
+
+/* ---- ranks ---- */
+
+/*
+ * Onto the clock of the first: files of one boot share a clock; else by the
+ * time of day, which is as right as the machines keep it.
+ */
+static void align(struct merge *m)
+{
+	const struct mr_mrt_header *a = &m->part[0].head;
+
+	for (size_t i = 0; i < m->n; i++) {
+		struct part *p = &m->part[i];
+		const struct mr_mrt_header *h = &p->head;
+
+		p->ranked = true;
+		p->owner = (uint32_t)i; /* no two share batches */
+		if (h->boot != a->boot || !h->boot)
+			p->shift = (int64_t)(h->realtime - h->monotonic) -
+				   (int64_t)(a->realtime - a->monotonic);
+	}
+}
+
+int mr_merge_ranks(const char *const *files, size_t n, const char *out,
+		   struct mr_merged *got, struct mr_err *err)
+{
+	struct merge m = { .got = got, .err = err };
+	int e = 0;
+
+	*got = (struct mr_merged){ .complete = true };
+	for (size_t i = 0; i < n && !e; i++) {
+		char *path = mr_strdup(files[i], err);
+
+		e = path ? add_path(&m, path) : MR_ENOMEM;
+		if (e > 0)
+			e = mr_err_set(err, MR_EDATA,
+				       "%s: not a trace, or it "
+				       "cannot be read",
+				       files[i]);
+	}
+	if (!e) {
+		m.body = mr_alloc(m.largest, 1, err);
+		e = m.body ? 0 : MR_ENOMEM;
+	}
+	if (!e) {
+		align(&m);
+		got->parts = (unsigned)m.n;
+		e = make_trace(&m, out, 0, m.n, "{}");
+	}
+	end_merge(&m);
 	return e;
 }
