@@ -10,6 +10,17 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+/* Ranks that were merged have a line of batches each, with a consumer of its
+ * own: those of another do not hold up. */
+static bool other_line(const struct mr_trace_batch *b, uint32_t *consumer)
+{
+	uint32_t before = *consumer;
+
+	if (b->consumer)
+		*consumer = b->consumer;
+	return before && *consumer != before;
+}
+
 /*
  * Head-of-line blocking: the consumer waits for a batch while a later one
  * lies ready. From the last batch to the first, with the earliest moment at
@@ -18,11 +29,15 @@ static uint64_t later(uint64_t a, uint64_t b)
 static void find_blocked(struct mr_trace *t)
 {
 	uint64_t earliest = UINT64_MAX;
+	uint32_t consumer = 0;
 
 	for (size_t i = t->batches; i-- > 0;) {
 		struct mr_trace_batch *b = &t->batch[i];
-		uint64_t from = later(b->asked, earliest);
+		uint64_t from;
 
+		if (other_line(b, &consumer))
+			earliest = UINT64_MAX;
+		from = later(b->asked, earliest);
 		if (b->asked && b->ready && earliest < b->ready &&
 		    from < b->ready) {
 			b->blocked = b->ready - from;
@@ -36,10 +51,13 @@ static void find_blocked(struct mr_trace *t)
 static void find_late(struct mr_trace *t)
 {
 	uint64_t earliest = UINT64_MAX;
+	uint32_t consumer = 0;
 
 	for (size_t i = t->batches; i-- > 0;) {
 		struct mr_trace_batch *b = &t->batch[i];
 
+		if (other_line(b, &consumer))
+			earliest = UINT64_MAX;
 		if (!b->ready)
 			continue;
 		b->late = b->ready > earliest;

@@ -228,6 +228,7 @@ static int take_batch_span(struct mr_trace *t, const struct mr_mrt_span *s,
 		b->thread = thread;
 		t->bytes += s->bytes;
 	} else if (s->kind == MR_SPAN_NEXT) {
+		b->consumer = thread;
 		b->asked = s->start;
 		b->taken = end;
 	} else {

@@ -45,7 +45,8 @@ struct mr_trace_batch {
 	uint64_t asked, taken; /* by the consumer, */
 	uint64_t consumed;     /* until it asked for another */
 	uint64_t blocked;      /* ns of waiting while a later one lay ready */
-	uint32_t thread;       /* that finished it */
+	uint32_t thread;       /* that finished it, */
+	uint32_t consumer;     /* and that took it; 0: nobody did */
 	bool late;	       /* ready after a later one */
 };
 

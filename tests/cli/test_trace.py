@@ -165,3 +165,26 @@ def test_what_is_no_trace_is_refused(mill, tmp_path, content, says):
 def test_a_trace_that_cannot_be_made_is_said_at_once(mill, tmp_path):
     mill.fails("trace", PIPELINE, "-o", tmp_path / "no" / "t.mrt", code=1,
                says="no/t.mrt")
+
+
+def test_ranks_are_merged_onto_one_clock(mill, tmp_path):
+    """Both ran at the same time, so that neither holds up the other."""
+    pipeline = "synthetic shape=8 count=600 cost=500us | batch 10"
+    runs = [subprocess.Popen(
+        [str(mill.bin), "trace", pipeline, "--threads", "1", "--rank",
+         f"{r}/2", "-o", str(tmp_path / "t.mrt")], stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL) for r in range(2)]
+    assert [p.wait(timeout=60) for p in runs] == [0, 0]
+    files = [tmp_path / f"t.rank{r}.mrt" for r in range(2)]
+    each = [mill.json("trace", f) for f in files]
+    assert [s["rank"] for s in each] == [0, 1]
+    both = mill.json("trace", *files, "-o", tmp_path / "both.mrt")
+    assert both["samples"] == 600 and both["batches"] == 60
+    assert both["workers"] == 2 and both["whole"]
+    assert both["spans"] == sum(s["spans"] for s in each)
+    assert both["out_of_order"] == 0 and both["head_of_line_seconds"] == 0
+    # side by side, not one after the other
+    assert both["seconds"] < 0.9 * sum(s["seconds"] for s in each)
+    mill.fails("trace", *files, code=2, says="-o")
+    mill.fails("trace", files[0], tmp_path / "no.mrt", "-o", tmp_path / "x.mrt",
+               code=1, says="no.mrt")
