@@ -7,13 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli.h"
 #include "core/file.h"
-#include "core/json.h"
+#include "core/machine.h"
 #include "core/mem.h"
 #include "trace/merge.h"
 
@@ -284,7 +283,6 @@ static char *meta(char *const argv[], int status)
 {
 	struct mr_json j = { 0 };
 	struct mr_str line = { 0 };
-	struct utsname u;
 
 	for (size_t i = 0; argv[i]; i++)
 		add_word(&line, argv[i]);
@@ -297,12 +295,7 @@ static char *meta(char *const argv[], int status)
 	mr_json_int(&j, WIFSIGNALED(status) ? "signal" : "exit",
 		    WIFSIGNALED(status) ? WTERMSIG(status) :
 					  WEXITSTATUS(status));
-	mr_json_open(&j, "machine", '{');
-	mr_json_int(&j, "cores", mr_machine_cores());
-	mr_json_uint(&j, "memory", mr_machine_memory());
-	if (!uname(&u))
-		mr_json_text(&j, "kernel", u.release);
-	mr_json_close(&j, '}');
+	mr_machine_json(&j);
 	mr_json_close(&j, '}');
 	mr_str_fini(&line);
 	return mr_str_take(&j.out);

@@ -2,47 +2,10 @@
 #include "pipe/record.h"
 
 #include <stdio.h>
-#include <sys/utsname.h>
 
-#include "core/file.h"
-#include "core/json.h"
+#include "core/machine.h"
 
 /* ---- what the header says ---- */
-
-static void cpu_model(char *buf, size_t cap)
-{
-	FILE *f = fopen("/proc/cpuinfo", "re");
-	char line[512];
-
-	snprintf(buf, cap, "unknown");
-	while (f && fgets(line, sizeof(line), f)) {
-		char *v = strchr(line, ':');
-
-		if (strncmp(line, "model name", 10) != 0 || !v)
-			continue;
-		v += strspn(v, ": \t");
-		v[strcspn(v, "\n")] = 0;
-		snprintf(buf, cap, "%s", v);
-		break;
-	}
-	if (f)
-		fclose(f);
-}
-
-static void tell_machine(struct mr_json *j)
-{
-	struct utsname u;
-	char cpu[256];
-
-	cpu_model(cpu, sizeof(cpu));
-	mr_json_open(j, "machine", '{');
-	mr_json_text(j, "cpu", mr_json_can(cpu) ? cpu : "unknown");
-	mr_json_int(j, "cores", mr_machine_cores());
-	mr_json_uint(j, "memory", mr_machine_memory());
-	if (!uname(&u))
-		mr_json_text(j, "kernel", u.release);
-	mr_json_close(j, '}');
-}
 
 static void tell_meta(struct mr_loader *l, const char *pipeline)
 {
@@ -53,7 +16,7 @@ static void tell_meta(struct mr_loader *l, const char *pipeline)
 	mr_json_open(&j, NULL, '{');
 	mr_json_text(&j, "pipeline", mr_json_can(pipeline) ? pipeline : "?");
 	mr_json_text(&j, "version", MR_VERSION);
-	tell_machine(&j);
+	mr_machine_json(&j);
 	mr_json_text(&j, "clock", l->clock.tsc ? "tsc" : "monotonic");
 	mr_json_real(&j, "ns_per_tick", mr_clock_ns_per_tick(&l->clock), 12);
 	mr_json_int(&j, "threads", l->threads);
