@@ -53,6 +53,7 @@ struct mr_attribution {
 	uint64_t calls[MR_STEPS];     /* spans of that step, */
 	uint64_t step_ns[MR_STEPS];   /* and their time */
 	int threads;		      /* that have spans */
+	uint64_t spans_lost;	      /* without which calls are too few */
 	bool cut;		      /* the file ends early */
 
 	/* counters */

@@ -77,6 +77,8 @@ static double ratio_of(const struct mr_attribution *a, const struct ratio *r,
 		below = a->calls[step] ? (double)a->step_ns[step] /
 						 (double)a->calls[step] :
 					 0;
+		/* readings are taken off as they cost on average */
+		above = above > below ? below : above;
 	} else {
 		y = event_named(a, r->below);
 		below = y ? mr_counted_per_call(&y->step[step]) : NAN;
@@ -244,6 +246,10 @@ static void counted_line(const struct mr_attribution *a, struct mr_str *out)
 	mr_str_addf(out, "hardware: counted %llu of %llu calls in %d threads\n",
 		    (unsigned long long)calls, (unsigned long long)of,
 		    a->counted_threads);
+	if (a->spans_lost)
+		mr_str_addf(out, "  %llu spans were lost: there were more "
+				 "calls\n",
+			    (unsigned long long)a->spans_lost);
 	if (shared)
 		mr_str_add(out, "  the counters were shared with other "
 				"programs: counts are scaled by the time they "
@@ -368,7 +374,7 @@ static void json_count(const struct mr_attribution *a, struct mr_json *j,
 	mr_json_uint(j, "calls", c->calls);
 	mr_json_uint(j, "count", c->count);
 	mr_json_real(j, "per_call", per, 8);
-	if (k != OUTSIDE && a->calls[k])
+	if (k != OUTSIDE && a->calls[k] && !a->spans_lost && !a->cut)
 		mr_json_real(j, "total", per * (double)a->calls[k], 8);
 	mr_json_uint(j, "enabled_ns", c->enabled);
 	mr_json_uint(j, "running_ns", c->running);

@@ -256,6 +256,8 @@ static int take(struct mr_attribution *a, const struct mr_mrt_chunk *c,
 		return take_counts(r, c, err);
 	if (c->kind == MR_MRT_KIND("NAME"))
 		take_name(a, c);
+	if (c->kind == MR_MRT_KIND("DONE") && c->size >= 16)
+		a->spans_lost += mr_le64(c->data + 8);
 	return 0;
 }
 
