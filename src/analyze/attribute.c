@@ -12,12 +12,13 @@
 #include "trace/mrt.h"
 
 enum {
-	NEAR_NS = 2000,	     /* spans that were laid side by side */
+	NEAR_NS = 2000, /* spans that were laid side by side */
 	PLACES = 4096,
 	HITS = 1 << 28,
-	NO_PLACE = UINT32_MAX,
 	STACK_MAX = 256,
 };
+
+#define NO_PLACE UINT32_MAX
 
 /* One sample. */
 struct hit {
@@ -51,8 +52,7 @@ static void name_place(const struct mr_attribution *a, struct mr_place *p)
 	size_t n = 0;
 
 	if (p->kind == MR_SPAN_STEP && !p->set) {
-		snprintf(p->name, sizeof(p->name), "%s",
-			 a->step_name[p->step]);
+		snprintf(p->name, sizeof(p->name), "%s", a->step_name[p->step]);
 		if (!*p->name)
 			snprintf(p->name, sizeof(p->name), "step %u", p->step);
 	} else if (p->kind == MR_SPAN_STEP) {
@@ -60,8 +60,7 @@ static void name_place(const struct mr_attribution *a, struct mr_place *p)
 			if (p->set >> k & 1)
 				n += (size_t)snprintf(
 					p->name + n, sizeof(p->name) - n,
-					"%s%s", n ? "+" : "",
-					a->step_name[k]);
+					"%s%s", n ? "+" : "", a->step_name[k]);
 	} else if (p->kind == MR_SPAN_WORK) {
 		snprintf(p->name, sizeof(p->name), "engine");
 	} else if (p->kind) {
@@ -106,8 +105,8 @@ static int functions(struct job *j, const uint8_t *p, uint32_t pid, unsigned n,
 		/* callers are where they go on: after the call */
 		bool returns = i != 0 && i != kernel;
 		int e = mr_symbols_find(j->a->symbols, pid,
-					at - (returns && at), in_kernel,
-					&to[k], j->err);
+					at - (returns && at), in_kernel, &to[k],
+					j->err);
 
 		if (e)
 			return e;
@@ -261,7 +260,8 @@ static bool goes_on(const struct laid *l, const struct mr_mrt_span *s)
 	       s->start + NEAR_NS > l->to && s->start < l->to + NEAR_NS;
 }
 
-static int join_span(struct job *j, uint32_t number, const struct mr_mrt_span *s)
+static int join_span(struct job *j, uint32_t number,
+		     const struct mr_mrt_span *s)
 {
 	struct laid *l = &j->laid[number];
 	uint64_t end = s->start + s->duration;
@@ -277,7 +277,8 @@ static int join_span(struct job *j, uint32_t number, const struct mr_mrt_span *s
 	e = end_laid(j, number, l);
 	if (e)
 		return e;
-	if (s->kind == MR_SPAN_STEP && s->flags & MR_SPAN_LAID && s->step < 64) {
+	if (s->kind == MR_SPAN_STEP && s->flags & MR_SPAN_LAID &&
+	    s->step < 64) {
 		*l = (struct laid){ s->start, end, (uint64_t)1 << s->step,
 				    s->sample, s->batch };
 		return 0;
@@ -517,8 +518,9 @@ char *mr_folded_text(const struct mr_attribution *a)
 		add_frame(&out, a->place[s->place].name);
 		for (uint32_t k = s->n; k-- > 0;) {
 			mr_str_add(&out, ";");
-			add_frame(&out, mr_symbols_name(a->symbols,
-							a->frame[s->first + k]));
+			add_frame(&out,
+				  mr_symbols_name(a->symbols,
+						  a->frame[s->first + k]));
 		}
 		mr_str_addf(&out, " %llu\n", (unsigned long long)s->samples);
 	}

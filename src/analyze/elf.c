@@ -87,10 +87,9 @@ static void read_symbols(struct mr_elf *e, Dwfl_Module *m, GElf_Addr bias)
 		if (mr_grow(&e->symbol, &e->cap, e->n + 1, sizeof(*e->symbol),
 			    SYMBOLS, &err))
 			return;
-		e->symbol[e->n++] = (struct symbol){
-			at - bias, s.st_size, name,
-			GELF_ST_TYPE(s.st_info) != STT_NOTYPE
-		};
+		e->symbol[e->n++] = (struct symbol){ at - bias, s.st_size, name,
+						     GELF_ST_TYPE(s.st_info) !=
+							     STT_NOTYPE };
 	}
 }
 

@@ -52,13 +52,11 @@ static const struct ratio {
 	const char *name, *above, *below, *title;
 } ratios[] = {
 	{ "ipc", "instructions", "cycles", "IPC" },
-	{ "cache_miss_rate", "cache-misses", "cache-references",
-	  "cache miss" },
+	{ "cache_miss_rate", "cache-misses", "cache-references", "cache miss" },
 	{ "branch_miss_rate", "branch-misses", "branches", "branch miss" },
 	{ "frontend_stalled", "stalled-cycles-frontend", "cycles",
 	  "front stall" },
-	{ "backend_stalled", "stalled-cycles-backend", "cycles",
-	  "back stall" },
+	{ "backend_stalled", "stalled-cycles-backend", "cycles", "back stall" },
 	{ "cpu_share", "task-clock", NULL, "on CPU" },
 };
 
@@ -236,8 +234,7 @@ static void counted_line(const struct mr_attribution *a, struct mr_str *out)
 			const struct mr_counted *c = &a->event[i].step[k];
 
 			most = c->calls > most ? c->calls : most;
-			shared |= c->running < c->enabled -
-						       c->enabled / 100;
+			shared |= c->running < c->enabled - c->enabled / 100;
 		}
 		if (most)
 			of += a->calls[k];
@@ -247,8 +244,9 @@ static void counted_line(const struct mr_attribution *a, struct mr_str *out)
 		    (unsigned long long)calls, (unsigned long long)of,
 		    a->counted_threads);
 	if (a->spans_lost)
-		mr_str_addf(out, "  %llu spans were lost: there were more "
-				 "calls\n",
+		mr_str_addf(out,
+			    "  %llu spans were lost: there were more "
+			    "calls\n",
 			    (unsigned long long)a->spans_lost);
 	if (shared)
 		mr_str_add(out, "  the counters were shared with other "
@@ -270,8 +268,8 @@ static void missing(const struct mr_attribution *a, struct mr_str *out)
 
 		if (told[i] || (!gone && !*e->via))
 			continue;
-		mr_str_addf(out, "  %s: ",
-			    gone ? "unavailable" : "by getrusage");
+		mr_str_addf(out,
+			    "  %s: ", gone ? "unavailable" : "by getrusage");
 		for (int k = i; k < a->events; k++) {
 			const struct mr_counted_event *f = &a->event[k];
 

@@ -136,8 +136,8 @@ static int add_line(struct mr_symbols *s, uint32_t pid, char *line,
 	if (sscanf(line, "fork %u", &parent) == 1) {
 		m.module = FORKED;
 		m.offset = parent;
-	} else if (sscanf(line, "%llx-%llx %7s %llx %*s %llu %n", &from,
-			  &to, mode, &offset, &inode, &path) == 5 &&
+	} else if (sscanf(line, "%llx-%llx %7s %llx %*s %llu %n", &from, &to,
+			  mode, &offset, &inode, &path) == 5 &&
 		   path && strchr(mode, 'x') && from < to) {
 		m.from = from;
 		m.to = to;
@@ -330,8 +330,8 @@ static const char *name_of(struct mr_symbols *s, const struct stretch *m,
 int mr_symbols_find(struct mr_symbols *s, uint32_t pid, uint64_t address,
 		    bool kernel, uint32_t *out, struct mr_err *err)
 {
-	uint64_t key = address +
-		       (kernel ? NONE : pid) * (uint64_t)0x9e3779b97f4a7c15;
+	uint64_t key =
+		address + (kernel ? NONE : pid) * (uint64_t)0x9e3779b97f4a7c15;
 	const struct stretch *m = NULL;
 	const char *name;
 	char buf[256];

@@ -191,8 +191,8 @@ static int take_counts(struct records *r, const struct mr_mrt_chunk *c,
 {
 	for (size_t at = 0; c->size - at >= MR_MRT_COUNT; at += MR_MRT_COUNT) {
 		const uint8_t *p = c->data + at;
-		uint64_t key = (uint64_t)c->thread << 16 |
-			       (uint64_t)p[0] << 8 | p[1];
+		uint64_t key =
+			(uint64_t)c->thread << 16 | (uint64_t)p[0] << 8 | p[1];
 		uint32_t i;
 
 		if (!mr_map64_get(&r->by_key, key, &i)) {
@@ -203,11 +203,12 @@ static int take_counts(struct records *r, const struct mr_mrt_chunk *c,
 			if (mr_map64_put(&r->by_key, key, i, err))
 				return MR_ENOMEM;
 		}
-		r->item[i] = (struct record){
-			p[0], p[1], c->thread,
-			{ mr_le64(p + 8), mr_le64(p + 16), mr_le64(p + 24),
-			  mr_le64(p + 32) }
-		};
+		r->item[i] =
+			(struct record){ p[0],
+					 p[1],
+					 c->thread,
+					 { mr_le64(p + 8), mr_le64(p + 16),
+					   mr_le64(p + 24), mr_le64(p + 32) } };
 	}
 	return 0;
 }

@@ -82,9 +82,9 @@ static void tell_names(struct mr_loader *l)
 /* ---- life ---- */
 
 /* Counters and samples; what cannot be had the file says. */
-static int open_hardware(struct mr_loader *l, struct mr_err *err)
+static int open_hardware(struct mr_loader *l, const char *events,
+			 struct mr_err *err)
 {
-	const char *events = l->opt.events ? l->opt.events : "";
 	int e = mr_counting_new(&l->counting, events, l->pipeline->n,
 				l->recorder, err);
 
@@ -97,6 +97,7 @@ static int open_hardware(struct mr_loader *l, struct mr_err *err)
 int mr_record_open(struct mr_loader *l, const char *pipeline,
 		   struct mr_err *err)
 {
+	const char *events = l->opt.events ? l->opt.events : "";
 	struct mr_mrt_header h;
 	int e;
 
@@ -107,6 +108,10 @@ int mr_record_open(struct mr_loader *l, const char *pipeline,
 			  "this build has no counters, and so no traces; "
 			  "build with -Dcounters=true");
 #endif
+	/* before a file is made, or overwritten */
+	e = mr_events_check(events, err);
+	if (e)
+		return e;
 	mr_mrt_now(&h);
 	h.rank = (int32_t)l->opt.rank;
 	h.ranks = (int32_t)l->opt.ranks;
@@ -116,7 +121,7 @@ int mr_record_open(struct mr_loader *l, const char *pipeline,
 		return e;
 	tell_meta(l, pipeline);
 	tell_names(l);
-	e = open_hardware(l, err);
+	e = open_hardware(l, events, err);
 	if (e)
 		return e;
 	e = mr_record_ring(l, &l->ring_of_consumer, err);

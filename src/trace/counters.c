@@ -19,7 +19,7 @@
 #include "core/mem.h"
 
 enum {
-	TRIES = 32,		  /* readings to learn what one costs */
+	TRIES = 32, /* readings to learn what one costs */
 	TELL_NS = 1000 * 1000 * 1000,
 };
 
@@ -40,7 +40,7 @@ struct group {
 	int event[MR_EVENTS]; /* [0] leads */
 	int fd[MR_EVENTS];
 	struct perf_event_mmap_page *page[MR_EVENTS]; /* of hardware events, */
-	uint32_t fast; /* which these are */
+	uint32_t fast;				      /* which these are */
 };
 
 struct mr_counters {
@@ -59,8 +59,8 @@ struct mr_counters {
 	double read_ns;
 
 	struct value last[MR_EVENTS], now[MR_EVENTS];
-	uint32_t have;			 /* events that are in now[] */
-	uint64_t own[2][MR_EVENTS];	 /* what a reading adds: fast, full */
+	uint32_t have;		    /* events that are in now[] */
+	uint64_t own[2][MR_EVENTS]; /* what a reading adds: fast, full */
 	struct value part[MR_COUNTER_PARTS][MR_EVENTS];
 	uint32_t part_have;
 
@@ -119,7 +119,8 @@ bool mr_pmc_read(const struct perf_event_mmap_page *page,
 			unsigned high = 64u - p->pmc_width;
 
 			/* it counts in so many bits, with a sign */
-			count += (uint64_t)((int64_t)(rdpmc(index - 1) << high) >>
+			count += (uint64_t)((int64_t)(rdpmc(index - 1)
+						      << high) >>
 					    high);
 		} else {
 			count += rdpmc(index - 1);
@@ -228,8 +229,8 @@ static void read_usage(struct mr_counters *c)
 
 		if (e->how != MR_EVENT_RUSAGE)
 			continue;
-		c->now[i] =
-			(struct value){ of_usage(e->config, &u, cpu), cpu, cpu };
+		c->now[i] = (struct value){ of_usage(e->config, &u, cpu), cpu,
+					    cpu };
 		c->have |= 1u << i;
 	}
 }
@@ -282,8 +283,8 @@ static struct value since(struct mr_counters *c, int i)
 {
 	const struct value *a = &c->last[i], *b = &c->now[i];
 	uint64_t own = c->own[c->full][i], more = b->count - a->count;
-	struct value v = { more > own ? more - own : 0,
-			   b->enabled - a->enabled, b->running - a->running };
+	struct value v = { more > own ? more - own : 0, b->enabled - a->enabled,
+			   b->running - a->running };
 
 	c->last[i] = *b;
 	return v;
@@ -390,8 +391,8 @@ bool mr_counters_start(struct mr_counters *c, uint64_t batch)
 		c->gate.left--;
 	} else {
 		/* by chance, so that it never keeps step with the data */
-		c->gate.left = c->stride > 1 ? 1 + draw(c, 2 * c->stride - 1) :
-					       1;
+		c->gate.left =
+			c->stride > 1 ? 1 + draw(c, 2 * c->stride - 1) : 1;
 		c->samples++;
 	}
 	if (c->events->groups > 1 && batch != c->batch)
@@ -415,7 +416,9 @@ void mr_counters_pace(struct mr_counters *c, double sample_ns)
 		return;
 	each = (double)c->readings / (double)c->samples * c->read_ns;
 	stride = each / (SHARE * sample_ns);
-	c->stride = stride < 1 ? 1 : stride > 100000 ? 100000 : (unsigned)stride + 1;
+	c->stride = stride < 1	    ? 1 :
+		    stride > 100000 ? 100000 :
+				      (unsigned)stride + 1;
 }
 
 /* ---- a thread's ---- */

@@ -17,11 +17,11 @@
 #include "trace/recorder.h"
 
 enum {
-	MR_OUTSIDE = 255,      /* the step's number of what is in none */
+	MR_OUTSIDE = 255,     /* the step's number of what is in none */
 	MR_COUNTER_PARTS = 3, /* of steps that are done together */
 };
 
-struct mr_counting;  /* of a recording */
+struct mr_counting; /* of a recording */
 struct mr_counters; /* of a thread */
 
 /*

@@ -18,8 +18,14 @@ enum {
 
 /* ---- what there is ---- */
 
-#define HW(n, c) { n, "", PERF_TYPE_HARDWARE, PERF_COUNT_HW_##c }
-#define SW(n, u, c) { n, u, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_##c }
+#define HW(n, c)                                             \
+	{                                                    \
+		n, "", PERF_TYPE_HARDWARE, PERF_COUNT_HW_##c \
+	}
+#define SW(n, u, c)                                         \
+	{                                                   \
+		n, u, PERF_TYPE_SOFTWARE, PERF_COUNT_SW_##c \
+	}
 
 /* The first of a number is the one that perf prints. */
 static const struct known {
@@ -214,8 +220,7 @@ static bool together(const struct mr_events *s, const int *member, int n)
 		struct perf_event_attr a =
 			mr_event_attr(&s->event[member[opened]]);
 
-		fd[opened] =
-			mr_perf_open(&a, 0, -1, opened ? fd[0] : -1);
+		fd[opened] = mr_perf_open(&a, 0, -1, opened ? fd[0] : -1);
 		if (fd[opened] < 0)
 			break;
 		opened++;
@@ -259,10 +264,12 @@ static void place(struct mr_events *s, int i)
 		return;
 	}
 	e->how = MR_EVENT_NONE;
-	snprintf(e->reason, TEXT, "it does not count: the CPU's counters are "
-				  "taken");
-	snprintf(e->remedy, TEXT, "sysctl kernel.nmi_watchdog=0, or end other "
-				  "profilers");
+	snprintf(e->reason, TEXT,
+		 "it does not count: the CPU's counters are "
+		 "taken");
+	snprintf(e->remedy, TEXT,
+		 "sysctl kernel.nmi_watchdog=0, or end other "
+		 "profilers");
 }
 
 /* Events that take no counter first: they are in each group. */
@@ -385,14 +392,25 @@ static int add_list(struct mr_events *s, const char *list, struct mr_err *err)
 	return 0;
 }
 
-int mr_events_init(struct mr_events *s, const char *list, struct mr_err *err)
+static int parse(struct mr_events *s, const char *list, struct mr_err *err)
 {
-	int e;
-
 	memset(s, 0, sizeof(*s));
 	if (strcmp(list, "none") == 0)
 		return 0;
-	e = *list ? add_list(s, list, err) : add_usual(s, err);
+	return *list ? add_list(s, list, err) : add_usual(s, err);
+}
+
+int mr_events_check(const char *list, struct mr_err *err)
+{
+	struct mr_events s;
+
+	return parse(&s, list, err);
+}
+
+int mr_events_init(struct mr_events *s, const char *list, struct mr_err *err)
+{
+	int e = parse(s, list, err);
+
 	if (e)
 		return e;
 	for (int i = 0; i < s->n; i++)

@@ -26,7 +26,7 @@ struct mr_event {
 	const char *unit; /* "ns", or "" for a number */
 	uint32_t type;	  /* of perf_event_attr */
 	uint64_t config;
-	bool user_only;	  /* what the kernel does for the thread is left out */
+	bool user_only; /* what the kernel does for the thread is left out */
 	enum mr_event_how how;
 	char reason[160], remedy[160];
 };
@@ -48,6 +48,9 @@ struct mr_events {
  * a name that is unknown; an event that cannot be had is no error.
  */
 int mr_events_init(struct mr_events *s, const char *list, struct mr_err *err);
+
+/* Are all names of a list known? Asks nobody. */
+int mr_events_check(const char *list, struct mr_err *err);
 
 /* The events as the key `events` of META. */
 void mr_events_json(const struct mr_events *s, struct mr_json *j);

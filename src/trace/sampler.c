@@ -17,13 +17,13 @@
 #include "trace/events.h"
 
 enum {
-	PAGES = 32,	       /* of a ring; a power of two */
-	RINGS = 4096,	       /* at most */
-	STACK = 64,	       /* addresses of a sample at most */
-	RECORD = 65536,	       /* bytes of one of the kernel's records */
-	BUFFER = 256 << 10,    /* of samples before a chunk is written */
+	PAGES = 32,	    /* of a ring; a power of two */
+	RINGS = 4096,	    /* at most */
+	STACK = 64,	    /* addresses of a sample at most */
+	RECORD = 65536,	    /* bytes of one of the kernel's records */
+	BUFFER = 256 << 10, /* of samples before a chunk is written */
 	MAPS_MAX = 8 << 20,
-	HEAD = 24,	       /* of a sample in the file */
+	HEAD = 24, /* of a sample in the file */
 };
 
 struct ring {
@@ -132,8 +132,8 @@ static void on_sample(struct mr_sampler *s, const uint8_t *p, size_t size)
 	mr_le64_put(head, mr_le64(p + 8));
 	mr_le32_put(head + 8, mr_le32(p));
 	mr_le32_put(head + 12, mr_le32(p + 4));
-	mr_le32_put(head + 16, (uint32_t)(user + kernel) |
-				       (uint32_t)kernel << 16);
+	mr_le32_put(head + 16,
+		    (uint32_t)(user + kernel) | (uint32_t)kernel << 16);
 	mr_str_addn(&s->out, (char *)head, sizeof(head));
 	for (uint64_t i = 0; i < user + kernel; i++) {
 		mr_le64_put(head, address[i]);

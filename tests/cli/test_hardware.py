@@ -144,6 +144,7 @@ def test_unknown_event_is_named(mill, tmp_path):
     mill.fails("run", "synthetic | batch 4", "--trace", tmp_path / "x.mrt",
                "--events", "cycels", code=2,
                says=["'cycels'", "did you mean 'cycles'"])
+    assert not (tmp_path / "x.mrt").exists()
 
 
 def test_missing_events_have_reason_and_remedy(record):

@@ -42,8 +42,8 @@ static int stand_in(struct perf_event_attr *a)
 	return 0;
 }
 
-static long fake(long (*real)(long, ...), struct perf_event_attr *attr,
-		 int pid, int cpu, int group, long flags)
+static long fake(long (*real)(long, ...), struct perf_event_attr *attr, int pid,
+		 int cpu, int group, long flags)
 {
 	struct perf_event_attr a = *attr;
 	int hw = a.type == PERF_TYPE_HARDWARE, sampling = a.sample_freq != 0;
@@ -69,8 +69,8 @@ static long fake(long (*real)(long, ...), struct perf_event_attr *attr,
 
 __attribute__((visibility("default"))) long syscall(long number, ...)
 {
-	long (*real)(long, ...) = (long (*)(long, ...))(uintptr_t)dlsym(
-		RTLD_NEXT, "syscall");
+	long (*real)(long, ...) =
+		(long (*)(long, ...))(uintptr_t)dlsym(RTLD_NEXT, "syscall");
 	const char *how = getenv("FAKE_PERF");
 	long a[6];
 	va_list ap;

@@ -103,15 +103,15 @@ static const struct mr_param touch_params[] = {
 	MR_PARAM_END
 };
 
-#define STEP(n, h, p)                                           \
-	static const struct mr_op op_##n = {                    \
-		.name = #n,                                     \
-		.help = h,                                      \
-		.flags = MR_OP_SHAPE_KEEP,                      \
-		.size = sizeof(struct work),                    \
-		.params = p,                                    \
-		.infer = infer,                                 \
-		.run = n,                                       \
+#define STEP(n, h, p)                        \
+	static const struct mr_op op_##n = { \
+		.name = #n,                  \
+		.help = h,                   \
+		.flags = MR_OP_SHAPE_KEEP,   \
+		.size = sizeof(struct work), \
+		.params = p,                 \
+		.infer = infer,              \
+		.run = n,                    \
 	}
 
 STEP(burn, "takes CPU time", burn_params);
@@ -121,7 +121,5 @@ STEP(touch, "makes page faults", touch_params);
 static const struct mr_op *const ops[] = { &op_burn, &op_hide, &op_touch,
 					   NULL };
 extern const struct mr_plugin mr_plugin;
-__attribute__((visibility("default"))) const struct mr_plugin mr_plugin = {
-	.abi = MR_PLUGIN_ABI,
-	.ops = ops
-};
+__attribute__((visibility("default")))
+const struct mr_plugin mr_plugin = { .abi = MR_PLUGIN_ABI, .ops = ops };

@@ -4,12 +4,15 @@
 #include "scratch.h"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 
 #include "analyze/elf.h"
 #include "analyze/hardware.h"
 #include "core/le.h"
 #include "core/mem.h"
 #include "trace/counters.h"
+#include "trace/sampler.h"
 
 /* ---- rdpmc ---- */
 
@@ -103,8 +106,13 @@ static void test_time_goes_on_between_the_kernels_updates(void **state)
 static void test_lists_of_events_are_checked(void **state)
 {
 	static const char *const bad[] = {
-		"cycels", "cycles,", "rxyz", "r", "r11112222333344445",
-		"cycles:k", "a-name-that-is-much-longer-than-any-event-has-it",
+		"cycels",
+		"cycles,",
+		"rxyz",
+		"r",
+		"r11112222333344445",
+		"cycles:k",
+		"a-name-that-is-much-longer-than-any-event-has-it",
 	};
 	static const int code[] = { MR_EINVAL, 0,	  MR_EINVAL, MR_EINVAL,
 				    MR_EINVAL, MR_EINVAL, MR_EINVAL };
@@ -291,8 +299,8 @@ static void test_samples_go_to_the_innermost_span(void **state)
 
 	(void)state;
 	write_trace();
-	assert_int_equal(
-		mr_attribute(&at, textf("%s/t.mrt", top), true, &err), 0);
+	assert_int_equal(mr_attribute(&at, textf("%s/t.mrt", top), true, &err),
+			 0);
 	assert_int_equal(at.samples, 9);
 	assert_int_equal(at.lost, 3);
 	assert_int_equal(place(&at, "read")->samples, 2);
@@ -318,8 +326,8 @@ static void test_the_last_counters_of_each_thread_are_added(void **state)
 
 	(void)state;
 	write_trace();
-	assert_int_equal(
-		mr_attribute(&at, textf("%s/t.mrt", top), true, &err), 0);
+	assert_int_equal(mr_attribute(&at, textf("%s/t.mrt", top), true, &err),
+			 0);
 	assert_int_equal(at.events, 3);
 	assert_int_equal(at.counted_threads, 2);
 	assert_int_equal(at.event[0].step[1].calls, 40);
@@ -327,17 +335,16 @@ static void test_the_last_counters_of_each_thread_are_added(void **state)
 	/* 2,000 in half of the time are 4,000 */
 	assert_true(mr_counted_per_call(&at.event[1].step[1]) == 400);
 	mr_attribution_fini(&at);
-	assert_int_equal(mr_hardware_text(textf("%s/t.mrt", top), false, &text,
-					  &err),
-			 0);
+	assert_int_equal(
+		mr_hardware_text(textf("%s/t.mrt", top), false, &text, &err),
+		0);
 	assert_non_null(strstr(text, "unavailable: cache-misses: none here; "
 				     "try: buy one"));
 	assert_non_null(strstr(text, "shared with other programs"));
 	assert_non_null(strstr(text, "4.00")); /* instructions per cycle */
 	free(text);
 	assert_int_equal(
-		mr_hardware_text(textf("%s/t.mrt", top), true, &text, &err),
-		0);
+		mr_hardware_text(textf("%s/t.mrt", top), true, &text, &err), 0);
 	assert_non_null(strstr(text, "\"ipc\": 4"));
 	free(text);
 }
@@ -369,9 +376,9 @@ static void test_traces_without_hardware_say_nothing(void **state)
 	assert_string_equal(text, "");
 	free(text);
 	put("none.mrt", "no trace", 8);
-	assert_int_equal(mr_hardware_text(textf("%s/none.mrt", top), false,
-					  &text, &err),
-			 MR_EDATA);
+	assert_int_equal(
+		mr_hardware_text(textf("%s/none.mrt", top), false, &text, &err),
+		MR_EDATA);
 	assert_non_null(strstr(err.text, "none.mrt"));
 }
 
@@ -394,10 +401,9 @@ static void test_hostile_traces_do_no_harm(void **state)
 			struct mr_mrt_chunk c;
 
 			put("t.mrt", good.text, good.len);
-			assert_int_equal(mr_mrt_open(&m,
-						     textf("%s/t.mrt", top),
-						     &err),
-					 0);
+			assert_int_equal(
+				mr_mrt_open(&m, textf("%s/t.mrt", top), &err),
+				0);
 			begin_file();
 			while (mr_mrt_next(&m, &c)) {
 				uint8_t copy[4096];
@@ -426,6 +432,115 @@ static void test_hostile_traces_do_no_harm(void **state)
 	}
 	mr_str_fini(&good);
 	mr_str_fini(&file);
+}
+
+/* ---- another process ---- */
+
+__attribute__((noinline)) uint64_t spins_in_a_child(uint64_t x);
+uint64_t spins_in_a_child(uint64_t x)
+{
+	for (int i = 0; i < 100000; i++)
+		x = x * 6364136223846793005u + 1442695040888963407u;
+	return x;
+}
+
+static void spin(double seconds)
+{
+	volatile uint64_t x = 1;
+	clock_t until = clock() + (clock_t)(seconds * CLOCKS_PER_SEC);
+
+	while (clock() < until)
+		x = spins_in_a_child(x);
+}
+
+/* Waits for a word, then works, and so does a child of its own. */
+static pid_t start_child(int *go)
+{
+	int fds[2];
+	char word;
+	pid_t child, grandchild;
+
+	assert_int_equal(pipe(fds), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (child) {
+		close(fds[0]);
+		*go = fds[1];
+		return child;
+	}
+	close(fds[1]);
+	if (read(fds[0], &word, 1) != 1)
+		_exit(1);
+	grandchild = fork();
+	spin(0.2);
+	if (grandchild > 0)
+		waitpid(grandchild, NULL, 0);
+	_exit(0);
+}
+
+static void test_another_process_is_sampled_with_its_children(void **state)
+{
+	struct mr_mrt_header h;
+	struct mr_clock clock_;
+	struct mr_recorder *r;
+	struct mr_sampler *s;
+	struct mr_recorded done;
+	struct mr_err err;
+	char *folded;
+	int go, status;
+	pid_t child = start_child(&go);
+
+	(void)state;
+	mr_clock_init(&clock_);
+	mr_mrt_now(&h);
+	assert_int_equal(mr_recorder_new(&r, textf("%s/f.mrt", top), &h,
+					 &clock_, 1, &err),
+			 0);
+	assert_int_equal(mr_sampler_open(&s, child, 2000, r, &err), 0);
+	assert_int_equal(write(go, "x", 1), 1);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	close(go);
+	mr_recorder_close(r, NULL, NULL, &done);
+	mr_sampler_free(s);
+	assert_int_equal(mr_attribute(&at, textf("%s/f.mrt", top), true, &err),
+			 0);
+	if (strcmp(at.source, "unavailable") == 0) {
+		mr_attribution_fini(&at);
+		skip(); /* perf_event_open is not allowed here */
+	}
+	/* two processes, 0.2 s each: 800 samples, less what the machine
+	 * throttles */
+	assert_true(at.samples > 200);
+	folded = mr_folded_text(&at);
+	if (strcmp(mr_elf_unknown(), "unknown") == 0)
+		assert_non_null(strstr(folded, "spins_in_a_child"));
+	free(folded);
+	mr_attribution_fini(&at);
+}
+
+static void test_process_that_is_gone_is_an_error(void **state)
+{
+	struct mr_mrt_header h;
+	struct mr_clock clock_;
+	struct mr_recorder *r;
+	struct mr_sampler *s;
+	struct mr_recorded done;
+	struct mr_err err;
+	pid_t child = fork();
+
+	(void)state;
+	if (!child)
+		_exit(0);
+	waitpid(child, NULL, 0);
+	mr_clock_init(&clock_);
+	mr_mrt_now(&h);
+	assert_int_equal(mr_recorder_new(&r, textf("%s/f.mrt", top), &h,
+					 &clock_, 1, &err),
+			 0);
+	assert_int_not_equal(mr_sampler_open(&s, child, 100, r, &err), 0);
+	assert_null(s);
+	mr_recorder_close(r, NULL, NULL, &done);
 }
 
 /* ---- names ---- */
@@ -464,7 +579,8 @@ static void test_functions_of_this_program_have_names(void **state)
 {
 	struct mr_elf *e;
 	const char *name;
-	uint64_t offset = offset_of((const void *)(uintptr_t)named_by_its_symbol);
+	uint64_t offset =
+		offset_of((const void *)(uintptr_t)named_by_its_symbol);
 
 	(void)state;
 	need_libdw();
@@ -480,7 +596,8 @@ static void test_functions_of_this_program_have_names(void **state)
 static void test_stripped_program_has_names_no_more(void **state)
 {
 	struct mr_elf *e;
-	uint64_t offset = offset_of((const void *)(uintptr_t)named_by_its_symbol);
+	uint64_t offset =
+		offset_of((const void *)(uintptr_t)named_by_its_symbol);
 	const char *name;
 
 	(void)state;
@@ -518,21 +635,28 @@ static void test_forked_processes_have_their_parents_maps(void **state)
 	assert_int_equal(mr_symbols_new(&s, &h, false, &err), 0);
 #define MAPS(text) \
 	mr_symbols_maps(s, (const uint8_t *)(text), sizeof(text) - 1, &err)
-	assert_int_equal(
-		MAPS("\1\0\0\0" "1000-2000 r-xp 0 0:0 0 /a.so\n"), 0);
-	assert_int_equal(MAPS("\2\0\0\0" "fork 1\n"), 0);
-	assert_int_equal(
-		MAPS("\2\0\0\0" "3000-4000 r-xp 0 0:0 0 /b.so\n"), 0);
-	assert_int_equal(
-		MAPS("\1\0\0\0" "5000-6000 r-xp 0 0:0 0 /c.so\n"), 0);
+	assert_int_equal(MAPS("\1\0\0\0"
+			      "1000-2000 r-xp 0 0:0 0 /a.so\n"),
+			 0);
+	assert_int_equal(MAPS("\2\0\0\0"
+			      "fork 1\n"),
+			 0);
+	assert_int_equal(MAPS("\2\0\0\0"
+			      "3000-4000 r-xp 0 0:0 0 /b.so\n"),
+			 0);
+	assert_int_equal(MAPS("\1\0\0\0"
+			      "5000-6000 r-xp 0 0:0 0 /c.so\n"),
+			 0);
 	/* a loop of parents has an end */
-	assert_int_equal(MAPS("\3\0\0\0" "fork 3\n"), 0);
+	assert_int_equal(MAPS("\3\0\0\0"
+			      "fork 3\n"),
+			 0);
 	assert_int_equal(mr_symbols_find(s, 2, 0x1000, false, &f, &err), 0);
-	assert_string_equal(mr_symbols_name(s, f), textf("[%s in a.so]",
-							 mr_elf_unknown()));
+	assert_string_equal(mr_symbols_name(s, f),
+			    textf("[%s in a.so]", mr_elf_unknown()));
 	assert_int_equal(mr_symbols_find(s, 2, 0x3000, false, &f, &err), 0);
-	assert_string_equal(mr_symbols_name(s, f), textf("[%s in b.so]",
-							 mr_elf_unknown()));
+	assert_string_equal(mr_symbols_name(s, f),
+			    textf("[%s in b.so]", mr_elf_unknown()));
 	assert_int_equal(mr_symbols_find(s, 1, 0x3000, false, &f, &err), 0);
 	assert_int_equal(f, MR_NO_FUNCTION);
 	/* mapped after the fork */
@@ -560,6 +684,9 @@ int main(void)
 		cmocka_unit_test(test_intervals_hold_what_they_should),
 		cmocka_unit_test(test_traces_without_hardware_say_nothing),
 		cmocka_unit_test(test_hostile_traces_do_no_harm),
+		cmocka_unit_test(
+			test_another_process_is_sampled_with_its_children),
+		cmocka_unit_test(test_process_that_is_gone_is_an_error),
 		cmocka_unit_test(test_functions_of_this_program_have_names),
 		cmocka_unit_test(test_stripped_program_has_names_no_more),
 		cmocka_unit_test(test_what_is_no_program_is_refused),
