@@ -2,11 +2,28 @@
 /* Any chunks as a trace, with checksums that are right: a letter for the
  * kind, a byte for the thread, two for the size, the contents. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "analyze/hardware.h"
 #include "core/json.h"
 #include "core/le.h"
-#include "source.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* The same file each time, with these bytes. */
+static int memory_file(const char *data, size_t size)
+{
+	static int fd = -1;
+
+	if (fd < 0)
+		fd = memfd_create("fuzz", 0);
+	if (fd < 0 || ftruncate(fd, 0) < 0 ||
+	    pwrite(fd, data, size, 0) != (ssize_t)size)
+		abort();
+	return fd;
+}
 
 static const char *kind_of(uint8_t letter)
 {
@@ -60,7 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	make_trace(&file, data, size);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d",
-		 memory_file((const uint8_t *)file.text, file.len));
+		 memory_file(file.text, file.len));
 	if (!mr_attribute(&a, path, false, &err)) {
 		mr_hardware_print(&a, &text);
 		mr_json_open(&j, NULL, '{');
