@@ -218,6 +218,12 @@ static void flush(const char *kind, uint32_t thread, struct mr_str *s)
 
 static void write_trace(void)
 {
+	static const char maps[] =
+		"\7\0\0\0"
+		"1000-2000 r-xp 00000000 00:00 0 /nowhere/liba.so\n"
+		"2000-3000 r-xp 00000000 00:00 0 \n"
+		"nonsense\n"
+		"5000-4000 r-xp 00000000 00:00 0 /nowhere/back.so\n";
 	static const uint64_t a[] = { 0x1010 }, b[] = { 0x2010, 0x1020 },
 			      k[] = { 0xffffffff81000000, 0x1010 },
 			      wild[] = { 0x1010, 0x9999999, 0x1020 };
@@ -239,13 +245,7 @@ static void write_trace(void)
 	chunk("NAME", 0, "\3three", 6);
 	text_chunk("THRD", 1, "{\"pid\":7,\"tid\":70}");
 	text_chunk("THRD", 2, "{\"pid\":7,\"tid\":71}");
-	chunk("MAPS", 0,
-	      "\7\0\0\0"
-	      "1000-2000 r-xp 00000000 00:00 0 /nowhere/liba.so\n"
-	      "2000-3000 r-xp 00000000 00:00 0 \n"
-	      "nonsense\n"
-	      "5000-4000 r-xp 00000000 00:00 0 /nowhere/back.so\n",
-	      4 + 49 + 33 + 9 + 51);
+	chunk("MAPS", 0, maps, sizeof(maps) - 1);
 	/* thread 1: read 100-200, then two and three took turns in 200-400;
 	 * the sample is 90-450, the work 50-500; the batch is of no thread */
 	span(&s, 100, 200, MR_SPAN_STEP, 0, 0, 5);
