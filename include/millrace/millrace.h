@@ -134,6 +134,10 @@ struct mr_options {
 			    * while opening */
 	const char *trace; /* record what the threads do, and when, to this
 			    * file: docs/trace-format.md; "": do not */
+	const char *events; /* counted with the trace: "" for what there is,
+			     * or a list, or "none" */
+	int64_t sample;	    /* with the trace: program counters per second
+			     * and thread; 0: none */
 };
 
 void mr_options_init(struct mr_options *opt);

@@ -89,6 +89,9 @@ class Loader:
         fetch: Literal["auto", "direct", "ahead"] | None = "auto",
         plugins: _Plugins | None = None,
         storage: str | None = "",
+        trace: str | None = "",
+        events: str | None = "",
+        sample: int | None = 0,
         cold: bool | None = False,
         rank: tuple[int, int] | str | None = None,
     ) -> None: ...

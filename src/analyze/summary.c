@@ -5,6 +5,7 @@
 #include <json-c/json.h>
 #include <stdio.h>
 
+#include "analyze/hardware.h"
 #include "core/json.h"
 #include "core/mem.h"
 
@@ -330,6 +331,7 @@ static void json_head(struct mr_json *j, const struct mr_trace *t)
 		mr_json_raw(j, "meta", t->meta);
 }
 
+/* But for its end: add_hardware() comes after. */
 static void to_json(struct mr_json *j, const struct mr_trace *t)
 {
 	mr_json_open(j, NULL, '{');
@@ -354,7 +356,26 @@ static void to_json(struct mr_json *j, const struct mr_trace *t)
 	mr_json_close(j, '}');
 	mr_json_real(j, "consumer_wait", t->waiting_consumer, 9);
 	mr_json_real(j, "consumer_busy", t->busy_consumer, 9);
-	mr_json_close(j, '}');
+}
+
+/* Counters and functions per step, where the trace has them. */
+static int add_hardware(struct mr_json *j, const char *file, bool json,
+			struct mr_err *err)
+{
+	char *text;
+	int e = mr_hardware_text(file, json, &text, err);
+
+	if (e)
+		return e;
+	if (json) {
+		if (*text)
+			mr_json_raw(j, "hardware", text);
+		mr_json_close(j, '}');
+	} else if (*text) {
+		mr_str_addf(&j->out, "\n%s", text);
+	}
+	free(text);
+	return 0;
 }
 
 int mr_trace_summary(const char *file, bool json, char **text,
@@ -383,6 +404,12 @@ int mr_trace_summary(const char *file, bool json, char **text,
 	}
 	mr_trace_fini(t);
 	free(t);
+	e = add_hardware(&j, file, json, err);
 	*text = mr_str_take(&j.out);
+	if (e) {
+		free(*text);
+		*text = NULL;
+		return e;
+	}
 	return *text ? 0 : mr_err_set(err, MR_ENOMEM, "out of memory");
 }

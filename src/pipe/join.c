@@ -58,6 +58,7 @@ int mr_join_count(const struct mr_step *st, int n)
 /* ---- one sample ---- */
 
 enum { DECODE, SCALE, PUT, PARTS };
+_Static_assert((int)PARTS == (int)MR_COUNTER_PARTS, "lap.h counts them");
 
 struct join {
 	struct mr_worker *w;
@@ -253,7 +254,7 @@ static int next_rows(struct join *j, struct mr_rows *out)
 		tensor_rows(j, out);
 	if (!e)
 		j->row += out->n;
-	mr_lap_part(j->w, &j->ticks[DECODE]);
+	mr_lap_part(j->w, j->ticks, DECODE);
 	return e;
 }
 
@@ -304,7 +305,7 @@ static int copy_pass(struct join *j)
 			}
 			put_line(j, p, y);
 		}
-		mr_lap_part(j->w, &j->ticks[PUT]);
+		mr_lap_part(j->w, j->ticks, PUT);
 	}
 	return 0;
 }
@@ -328,7 +329,7 @@ static int scale_pass(struct join *j, const struct mr_taps *across,
 			return e;
 		mr_resample_rows(across, (int)j->pixel, got.n, got.data,
 				 got.stride, rows + (size_t)y * stride, stride);
-		mr_lap_part(j->w, &j->ticks[SCALE]);
+		mr_lap_part(j->w, j->ticks, SCALE);
 	}
 	for (int64_t y = 0; y < j->shown.h; y += LINES) {
 		int64_t left = j->shown.h - y, k = left < LINES ? left : LINES;
@@ -337,11 +338,11 @@ static int scale_pass(struct join *j, const struct mr_taps *across,
 			mr_resample_column(
 				down, (int)(y + i), rows, stride,
 				inner(j) + (size_t)i * j->line_stride, n);
-		mr_lap_part(j->w, &j->ticks[SCALE]);
+		mr_lap_part(j->w, j->ticks, SCALE);
 		for (int64_t i = 0; i < k; i++)
 			put_line(j, j->line + (size_t)i * j->line_stride,
 				 top + y + i);
-		mr_lap_part(j->w, &j->ticks[PUT]);
+		mr_lap_part(j->w, j->ticks, PUT);
 	}
 	return 0;
 }
@@ -365,14 +366,14 @@ static int pass(struct join *j)
 					    v->box.y + down.lo,
 					    across.hi - across.lo,
 					    down.hi - down.lo };
-		mr_lap_part(j->w, &j->ticks[SCALE]);
+		mr_lap_part(j->w, j->ticks, SCALE);
 	} else {
 		j->need = (struct mr_rect){ v->box.x + j->shown.x,
 					    v->box.y + j->shown.y, j->shown.w,
 					    j->shown.h };
 	}
 	e = want_rows(j);
-	mr_lap_part(j->w, &j->ticks[DECODE]);
+	mr_lap_part(j->w, j->ticks, DECODE);
 	if (e)
 		return e;
 	return v->scaled ? scale_pass(j, &across, &down) : copy_pass(j);
@@ -468,18 +469,19 @@ static void account(struct join *j)
 	for (int k = 0; k < j->n; k++) {
 		uint64_t ticks = 0;
 		size_t in = 0, out = 0;
-		bool some = false;
+		unsigned parts = 0;
 
 		for (int p = 0; p < PARTS; p++) {
 			if (stage[p] != j->step[k].stage)
 				continue;
 			ticks += j->ticks[p];
-			in = some ? in : bytes[p];
+			in = parts ? in : bytes[p];
 			out = bytes[p + 1];
-			some = true;
+			parts |= 1u << p;
 		}
 		mr_lap_bytes(j->w, j->step[k].stage, in, out);
-		mr_lap_add(j->w, j->of, j->step[k].stage, ticks, MR_SPAN_LAID);
+		mr_lap_add(j->w, j->of, j->step[k].stage, ticks, parts,
+			   MR_SPAN_LAID);
 	}
 }
 
@@ -498,7 +500,7 @@ int mr_join_run(struct mr_worker *w, const struct mr_row *r,
 	e = begin(&j);
 	if (!e)
 		e = make_view(&j, r);
-	mr_lap_part(w, &j.ticks[DECODE]);
+	mr_lap_part(w, j.ticks, DECODE);
 	if (!e)
 		e = place(&j, &s);
 	if (!e)
@@ -509,7 +511,7 @@ int mr_join_run(struct mr_worker *w, const struct mr_row *r,
 		int end = j.decoder->stop(&j.cx, !e);
 
 		e = e ? e : end;
-		mr_lap_part(w, &j.ticks[DECODE]);
+		mr_lap_part(w, j.ticks, DECODE);
 	}
 	mr_arena_reset(&w->scratch);
 	if (e)

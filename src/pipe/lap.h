@@ -7,24 +7,28 @@
 #define MR_PIPE_LAP_H
 
 #include "pipe/worker.h"
+#include "trace/counters.h"
 
-/* Of cheap samples, only some are timed. */
-static inline void mr_lap_start(struct mr_worker *w, uint64_t row)
+/* Of cheap samples, only some are timed, and fewer counted. */
+static inline void mr_lap_start(struct mr_worker *w, const struct mr_row *r)
 {
 #ifdef MR_COUNTERS
-	w->timing = (row + w->claims) % w->stride == 0;
+	w->timing = (r->at + w->claims) % w->stride == 0;
+	w->counting = w->timing && w->counters &&
+		      mr_counters_begin(w->counters, r->slot);
 	if (w->timing) {
 		w->timed++;
 		w->last = w->laid = mr_clock_tick(&w->l->clock);
 	}
 #else
 	(void)w;
-	(void)row;
+	(void)r;
 #endif
 }
 
-/* The time since the last lap is added to *sum. */
-static inline void mr_lap_part(struct mr_worker *w, uint64_t *sum)
+/* The time since the last lap is added to that of a part, one of
+ * MR_COUNTER_PARTS. */
+static inline void mr_lap_part(struct mr_worker *w, uint64_t *ticks, int part)
 {
 #ifdef MR_COUNTERS
 	uint64_t now;
@@ -32,24 +36,32 @@ static inline void mr_lap_part(struct mr_worker *w, uint64_t *sum)
 	if (!w->timing)
 		return;
 	now = mr_clock_tick(&w->l->clock);
-	*sum += now - w->last;
+	ticks[part] += now - w->last;
 	w->last = now;
+	if (w->counting) {
+		mr_counters_part(w->counters, part);
+		w->last = mr_clock_tick(&w->l->clock);
+	}
 #else
 	(void)w;
-	(void)sum;
+	(void)ticks;
+	(void)part;
 #endif
 }
 
-/* Step k (0: the read) took that much; its span follows the one before, or
- * begins at w->laid. */
+/* Step k (0: the read) took that much, in the parts of the set bits; its span
+ * follows the one before, or begins at w->laid. */
 static inline void mr_lap_add(struct mr_worker *w, const struct mr_row *r,
-			      int k, uint64_t ticks, uint8_t flags)
+			      int k, uint64_t ticks, unsigned parts,
+			      uint8_t flags)
 {
 #ifdef MR_COUNTERS
 	if (!w->timing)
 		return;
 	w->ticks[k] += ticks;
 	mr_hist_add(&w->stats->step[k].hist, ticks);
+	if (w->counting)
+		mr_counters_add(w->counters, k, parts);
 	if (w->ring)
 		mr_ring_put(w->ring,
 			    &(struct mr_span){ .start = w->laid,
@@ -65,6 +77,7 @@ static inline void mr_lap_add(struct mr_worker *w, const struct mr_row *r,
 	(void)r;
 	(void)k;
 	(void)ticks;
+	(void)parts;
 	(void)flags;
 #endif
 }
@@ -75,8 +88,8 @@ static inline void mr_lap(struct mr_worker *w, const struct mr_row *r, int k)
 	uint64_t ticks = 0;
 
 	w->laid = w->last;
-	mr_lap_part(w, &ticks);
-	mr_lap_add(w, r, k, ticks, 0);
+	mr_lap_part(w, &ticks, 0);
+	mr_lap_add(w, r, k, ticks, 1, 0);
 }
 
 /* The whole sample, from its first lap. */

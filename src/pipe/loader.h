@@ -25,7 +25,9 @@
 #include "trace/stats.h"
 
 struct mr_fetch;
+struct mr_counting;
 struct mr_recorder;
+struct mr_sampler;
 struct mr_ring;
 
 /* A place in the ring: batch s is at s % ring. The memory comes with the
@@ -85,6 +87,8 @@ struct mr_loader {
 
 	/* the trace, if there is one; times in ticks */
 	struct mr_recorder *recorder;
+	struct mr_counting *counting;
+	struct mr_sampler *sampler;
 	struct mr_ring *ring_of_consumer;
 	struct mr_recorded *recorded;	/* where to tell how it went, or NULL */
 	uint64_t asked, got, got_batch; /* the consumer's: 0 is not yet */

@@ -40,6 +40,13 @@ static const struct mr_param params[] = {
 	MR_TEXT(O, trace, "",
 		"record what each thread does, and when, to this file; see "
 		"`trace`"),
+	MR_TEXT(O, events, "",
+		"with a trace: what is counted step by step, by perf's names "
+		"(cycles,cache-misses,page-faults, raw rNNNN), or none; empty: "
+		"what the machine has"),
+	MR_INT(O, sample, "0", 0, 100000,
+	       "with a trace: look so many times a second which function runs; "
+	       "0: never"),
 	MR_BOOL(O, cold, "no",
 		"first evict the samples' files from the page cache"),
 	MR_PARAM_END

@@ -4,6 +4,8 @@
 #include <stdio.h>
 
 #include "core/machine.h"
+#include "trace/counters.h"
+#include "trace/sampler.h"
 
 /* ---- what the header says ---- */
 
@@ -42,9 +44,23 @@ static void tell_names(struct mr_loader *l)
 
 /* ---- life ---- */
 
+/* Counters and samples; what cannot be had the file says. */
+static int open_hardware(struct mr_loader *l, const char *events,
+			 struct mr_err *err)
+{
+	int e = mr_counting_new(&l->counting, events, l->pipeline->n,
+				l->recorder, err);
+
+	if (e || !l->opt.sample)
+		return e;
+	return mr_sampler_open(&l->sampler, 0, (int)l->opt.sample, l->recorder,
+			       err);
+}
+
 int mr_record_open(struct mr_loader *l, const char *pipeline,
 		   struct mr_err *err)
 {
+	const char *events = l->opt.events ? l->opt.events : "";
 	struct mr_mrt_header h;
 	int e;
 
@@ -55,6 +71,10 @@ int mr_record_open(struct mr_loader *l, const char *pipeline,
 			  "this build has no counters, and so no traces; "
 			  "build with -Dcounters=true");
 #endif
+	/* before a file is made, or overwritten */
+	e = mr_events_check(events, err);
+	if (e)
+		return e;
 	mr_mrt_now(&h);
 	h.rank = (int32_t)l->opt.rank;
 	h.ranks = (int32_t)l->opt.ranks;
@@ -64,6 +84,9 @@ int mr_record_open(struct mr_loader *l, const char *pipeline,
 		return e;
 	tell_meta(l, pipeline);
 	tell_names(l);
+	e = open_hardware(l, events, err);
+	if (e)
+		return e;
 	e = mr_record_ring(l, &l->ring_of_consumer, err);
 	mr_record_thread(l, l->ring_of_consumer, "consumer", 0);
 	return e;
@@ -82,6 +105,10 @@ void mr_record_close(struct mr_loader *l)
 	mr_recorder_close(l->recorder, p->source ? p->source->key : NULL,
 			  p->source_self, l->recorded);
 	l->recorder = NULL;
+	mr_counting_free(l->counting);
+	mr_sampler_free(l->sampler);
+	l->counting = NULL;
+	l->sampler = NULL;
 }
 
 int mr_record_ring(struct mr_loader *l, struct mr_ring **ring,
@@ -103,6 +130,7 @@ void mr_record_thread(struct mr_loader *l, const struct mr_ring *ring,
 		return;
 	snprintf(name, sizeof(name), "%s %d", role, number);
 	mr_recorder_thread(l->recorder, ring, role, number ? name : role);
+	mr_sampler_attach(l->sampler);
 }
 
 /* ---- the consumer ---- */

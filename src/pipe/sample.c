@@ -544,7 +544,7 @@ void mr_sample_row(struct mr_worker *w, struct mr_row *r,
 	uint64_t start;
 	bool good;
 
-	mr_lap_start(w, r->at);
+	mr_lap_start(w, r);
 	start = w->last;
 	if (r->run)
 		memcpy(used, r->run->used, sizeof(used));

@@ -12,6 +12,7 @@
 #include "core/mem.h"
 #include "pipe/after.h"
 #include "pipe/record.h"
+#include "trace/counters.h"
 
 enum {
 	CLAIM_NS = 500 * 1000, /* a claim should cover about this much work */
@@ -280,6 +281,8 @@ static void adapt(struct mr_worker *w, uint64_t ticks, uint64_t samples)
 	ns = own_time(w, ns, samples) / (double)samples;
 	w->sample_ns = w->sample_ns > 0 ? 0.75 * w->sample_ns + 0.25 * ns : ns;
 	w->stride = ns < CHEAP_NS && !w->ring ? STRIDE : 1;
+	if (w->counters)
+		mr_counters_pace(w->counters, w->sample_ns);
 	w->chunk = ns * w->l->max_chunk < CLAIM_NS ? w->l->max_chunk :
 						     (uint64_t)(CLAIM_NS / ns);
 	if (w->chunk < w->l->min_chunk)
@@ -330,6 +333,7 @@ static void *worker_main(void *arg)
 	bool go = true;
 
 	mr_record_thread(l, w->ring, "worker", w->number + 1);
+	w->counters = mr_counting_thread(l->counting, w->ring);
 	w->ns_per_tick = mr_clock_ns_per_tick(&l->clock);
 	getrusage(RUSAGE_THREAD, &w->before);
 	while (go && !atomic_load_explicit(&l->stop, memory_order_relaxed)) {
@@ -349,6 +353,7 @@ static void *worker_main(void *arg)
 		t0 = t1;
 	}
 	pay_wake(w);
+	mr_counters_stop(w->counters);
 	return NULL;
 }
 

@@ -19,6 +19,7 @@ struct mr_worker {
 	bool joinable;
 	struct mr_thread_stats *stats;
 	struct mr_ring *ring; /* of the trace, or NULL */
+	struct mr_counters *counters;
 	int number;
 
 	/* two areas per field: a step reads one and writes the other; one more
@@ -40,7 +41,7 @@ struct mr_worker {
 	double ns_per_tick;
 
 	/* timing of the present claim, in ticks */
-	bool timing;
+	bool timing, counting;
 	unsigned stride, timed;
 	uint64_t last, wait_in, wait_out;
 	uint64_t laid; /* where the next step's span begins */

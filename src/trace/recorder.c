@@ -38,6 +38,7 @@ struct mr_recorder {
 
 	pthread_mutex_t lock; /* of the list, and of the file */
 	struct mr_ring *rings;
+	struct mr_tap *taps;
 	uint32_t threads;
 	struct mr_recorded done;
 
@@ -202,6 +203,31 @@ static void look(struct mr_recorder *r)
 		drain(r, g);
 }
 
+static void look_at_taps(struct mr_recorder *r, bool last)
+{
+	uint64_t now = mr_clock_ns();
+	struct mr_tap *t;
+
+	pthread_mutex_lock(&r->lock);
+	t = r->taps;
+	pthread_mutex_unlock(&r->lock);
+	for (; t; t = t->next) {
+		if (!last && now < t->due)
+			continue;
+		t->due = now + t->every;
+		t->look(t, last);
+	}
+}
+
+void mr_recorder_tap(struct mr_recorder *r, struct mr_tap *t)
+{
+	t->due = mr_clock_ns() + t->every;
+	pthread_mutex_lock(&r->lock);
+	t->next = r->taps;
+	r->taps = t;
+	pthread_mutex_unlock(&r->lock);
+}
+
 static void *record(void *arg)
 {
 	struct mr_recorder *r = arg;
@@ -210,6 +236,7 @@ static void *record(void *arg)
 		unsigned seen = atomic_load(&r->poke);
 
 		look(r);
+		look_at_taps(r, false);
 		atomic_store(&r->asleep, 1);
 		if (!atomic_load(&r->stop))
 			mr_futex_wait(&r->poke, seen, LOOK_NS);
@@ -381,6 +408,7 @@ void mr_recorder_close(struct mr_recorder *r, mr_key_fn key, const void *self,
 	mr_futex_wake(&r->poke, 1);
 	pthread_join(r->thread, NULL);
 	look(r);
+	look_at_taps(r, true);
 	if (key)
 		write_keys(r, key, self);
 	for (struct mr_ring *g = r->rings; g; g = g->next)

@@ -31,6 +31,22 @@ void mr_recorder_thread(struct mr_recorder *r, const struct mr_ring *g,
  * ends the recording. */
 bool mr_recorder_chunk(struct mr_recorder *r, const char *kind, uint32_t thread,
 		       const void *data, size_t size);
+/*
+ * Something else that the recorder's thread looks at, every so many ns and a
+ * last time when it is closed: look() may write chunks. It must outlive the
+ * recorder.
+ */
+struct mr_tap {
+	void (*look)(struct mr_tap *t, bool last);
+	void *self;
+	uint64_t every;
+	/* the recorder's */
+	uint64_t due;
+	struct mr_tap *next;
+};
+
+void mr_recorder_tap(struct mr_recorder *r, struct mr_tap *t);
+
 /* The name of a step. */
 void mr_recorder_name(struct mr_recorder *r, uint8_t step, const char *name);
 

@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counters and samples per step, on a pipeline whose steps cost what is
+known: tests/tools/work.c. tests/tools/fakepmu.c stands in for other machines'
+counters and rules."""
+import json
+import os
+import resource
+import shutil
+import struct
+import subprocess
+import tempfile
+
+import pytest
+
+from conftest import BUILD, PATIENCE, checked, sanitizers
+
+WORK = BUILD / "tests" / "work.so"
+FAKE = BUILD / "tests" / "fakepmu.so"
+TOOL = BUILD / "tests" / "hardware_tool"
+PAGE = resource.getpagesize()
+
+slow = pytest.mark.skipif(sanitizers() != "none",
+                          reason="a sanitizer's time is not the step's")
+preloads = pytest.mark.skipif(
+    sanitizers() != "none", reason="a sanitizer must be loaded first")
+
+
+def shown(path, how="json"):
+    r = subprocess.run([str(TOOL), how, str(path)], text=True,
+                       capture_output=True, timeout=PATIENCE)
+    checked(r)
+    assert r.returncode == 0, r.stderr
+    return json.loads(r.stdout) if how == "json" else r.stdout
+
+
+@pytest.fixture
+def record(mill, tmp_path):
+    """Runs a pipeline with a trace; returns its path."""
+    def run(pipeline, *args, work=WORK, **kw):
+        path = tmp_path / "t.mrt"
+        mill("run", pipeline, "--plugins", work, "--epochs", 1, "--trace",
+             path, *args, **kw)
+        return path
+    return run
+
+
+def counters(path):
+    """{step: {event: (calls, count)}}"""
+    return {s["step"]: {k: (v["calls"], v["count"])
+                        for k, v in s["events"].items()}
+            for s in shown(path)["counters"]}
+
+
+def perf_works():
+    text = shown_events("task-clock")
+    return text.get("via") is None
+
+
+def shown_events(name):
+    with tempfile.NamedTemporaryFile(suffix=".mrt") as f:
+        subprocess.run([str(BUILD / "millrace"), "run",
+                        "synthetic shape=4 count=4 | batch 4", "--epochs", "1",
+                        "--events", name, "--trace", f.name], check=True,
+                       capture_output=True, timeout=PATIENCE)
+        return shown(f.name)["events"][0]
+
+
+needs_perf = pytest.mark.skipif(not perf_works(),
+                                reason="perf_event_open is not allowed here")
+
+
+def fake(how):
+    return {"LD_PRELOAD": str(FAKE), "FAKE_PERF": how}
+
+
+# ---- counters ----
+
+@slow
+def test_cpu_time_of_a_step_is_found_within_2_percent(record):
+    path = record("synthetic shape=64 count=60 | burn us=10000 | "
+                  "hide us=5000 | batch 10", "--threads", 2)
+    c = counters(path)
+    for step, us in (("burn", 10000), ("hide", 5000)):
+        calls, ns = c[step]["task-clock"]
+        assert calls == 60
+        assert ns / calls == pytest.approx(us * 1000, rel=0.02)
+
+
+@slow
+def test_page_faults_are_exact(record):
+    """Beyond those that come once, when code runs for the first time."""
+    def faults(count):
+        path = record(f"synthetic shape=64 count={count} | burn us=2000 | "
+                      "touch bytes=2M | batch 10", "--threads", 1)
+        c = counters(path)["touch"]["minor-faults"]
+        assert c[0] == count
+        return c[1]
+    few, many = faults(20), faults(50)
+    assert many - few == 30 * (2 << 20) // PAGE
+    assert 0 <= few - 20 * (2 << 20) // PAGE < 100
+
+
+def test_calls_are_all_counted_when_samples_take_long(record):
+    path = record("synthetic shape=64 count=40 | burn us=3000 | batch 8")
+    got = shown(path)
+    by = {s["step"]: s for s in got["counters"]}
+    assert by["burn"]["calls"] == 40
+    assert by["burn"]["events"]["task-clock"]["calls"] == 40
+
+
+def test_of_cheap_samples_only_some_are_counted(record):
+    path = record("synthetic shape=64 count=200000 | batch 100",
+                  "--threads", 1)
+    read = next(s for s in shown(path)["counters"] if s["step"] == "read")
+    # spans may be lost on a machine that is busy
+    assert read["calls"] <= 200000
+    assert read["calls"] == 200000 or "total" not in read["events"][
+        "task-clock"]
+    assert 10 < read["events"]["task-clock"]["calls"] < 20000
+
+
+@slow
+@needs_perf
+def test_what_a_thread_counts_adds_up(record):
+    """Steps and what lies outside of them are all that there was."""
+    path = record("synthetic shape=64 count=50 | burn us=4000 | batch 10",
+                  "--threads", 1)
+    at = counters(path)
+    total = sum(e["task-clock"][1] for e in at.values())
+    assert total == pytest.approx(50 * 4e6, rel=0.05)
+
+
+def test_events_may_be_chosen(record):
+    path = record("synthetic shape=64 count=9 | burn us=900 | batch 4",
+                  "--events", "page-faults,task-clock")
+    assert [e["name"] for e in shown(path)["events"]] == [
+        "page-faults", "task-clock"]
+    path = record("synthetic shape=64 count=9 | burn us=900 | batch 4",
+                  "--events", "none")
+    assert shown(path) == {}
+
+
+def test_unknown_event_is_named(mill, tmp_path):
+    mill.fails("run", "synthetic | batch 4", "--trace", tmp_path / "x.mrt",
+               "--events", "cycels", code=2,
+               says=["'cycels'", "did you mean 'cycles'"])
+    assert not (tmp_path / "x.mrt").exists()
+
+
+def test_missing_events_have_reason_and_remedy(record):
+    path = record("synthetic shape=64 count=9 | batch 4", "--events",
+                  "r1234567890abcdef")
+    event = shown(path)["events"][0]
+    if event["source"] == "unavailable":
+        assert event["reason"] and event["remedy"]
+        assert "unavailable: r1234567890abcdef" in shown(path, "text")
+
+
+def test_run_delay_is_of_whole_threads(record):
+    path = record("synthetic shape=64 count=30 | burn us=2000 | batch 10",
+                  "--threads", 2)
+    c = counters(path)
+    if not os.path.exists("/proc/self/schedstat"):
+        pytest.skip("the kernel has no schedstat")
+    assert c["outside"]["run-delay"][0] == 2
+    assert "run delay" in shown(path, "text")
+
+
+# ---- other machines ----
+
+@preloads
+@pytest.mark.parametrize("number, says", [
+    (1, "refused"), (13, "kernel.perf_event_paranoid is"),
+    (38, "no perf events"), (24, "too many open files")])
+def test_without_perf_everything_else_works(mill, record, number, says):
+    pipeline = "synthetic shape=64 count=40 | burn us=2000 | batch 8"
+    path = record(pipeline, "--sample", 500, env=fake(str(number)))
+    got = shown(path)
+    by = {e["name"]: e for e in got["events"]}
+    assert by["cycles"]["source"] == "unavailable"
+    assert says in by["cycles"]["reason"] and by["cycles"]["remedy"]
+    # the CPU time comes another way
+    assert by["task-clock"]["via"] == "getrusage"
+    calls, ns = counters(path)["burn"]["task-clock"]
+    assert calls == 40 and ns >= 40 * 2e6
+    assert got["sampling"]["source"] == "unavailable"
+    assert got["sampling"]["samples"] == 0 and got["functions"] == []
+    text = shown(path, "text")
+    assert f"unavailable: cycles, instructions" in text
+    assert f"functions: no samples: " in text and says in text
+
+
+@preloads
+@needs_perf
+def test_groups_take_turns_when_counters_are_few(record):
+    """cycles and instructions in a group, cache-references and -misses in
+    another, branches in a third."""
+    path = record("synthetic shape=64 count=120 | burn us=4000 | "
+                  "touch bytes=256K | batch 8", "--threads", 1,
+                  env=fake("pmu"))
+    got = shown(path)
+    by = {e["name"]: e for e in got["events"]}
+    assert by["cycles"]["source"] == "hw-counted"
+    assert by["branch-misses"]["source"] == "unavailable"
+    at = counters(path)
+    n = {e: at["burn"][e][0] for e in at["burn"]}
+    # software events in each group, the others by turns of a batch
+    assert n["task-clock"] == 120
+    assert n["cycles"] == n["instructions"]
+    assert n["cache-misses"] == n["cache-references"]
+    assert n["cycles"] + n["cache-misses"] + n["branches"] == 120
+    assert all(n[e] == 40 for e in ("cycles", "cache-misses", "branches"))
+    # what was counted in a part stands for all of it
+    step = next(s for s in got["counters"] if s["step"] == "touch")
+    assert step["events"]["cache-misses"]["per_call"] == pytest.approx(
+        (256 << 10) / PAGE, abs=1)
+    assert step["events"]["cache-misses"]["total"] == pytest.approx(
+        120 * (256 << 10) / PAGE, rel=0.02)
+    burn = next(s for s in got["counters"] if s["step"] == "burn")
+    assert 0.9 < burn["ipc"] < 1.1
+    for v in burn["events"].values():
+        assert v["enabled_ns"] >= v["running_ns"] > 0
+
+
+@preloads
+@needs_perf
+def test_cycles_are_sampled_where_there_are_some(record):
+    path = record("synthetic shape=64 count=60 | burn us=3000 | batch 8",
+                  "--sample", 1000, env=fake("pmu"))
+    s = shown(path)["sampling"]
+    assert s["event"] == "cycles" and s["source"] == "hw-sampled"
+    assert s["samples"] > 50
+
+
+# ---- samples ----
+
+@slow
+@needs_perf
+def test_samples_find_the_shares_of_steps_and_functions(record):
+    path = record("synthetic shape=64 count=400 | burn us=3000 | "
+                  "hide us=1000 | batch 20", "--sample", 1000,
+                  "--threads", 2)
+    got = shown(path)
+    assert got["sampling"]["samples"] > 800 and not got["sampling"]["lost"]
+    share = {p["place"]: p["share"] for p in got["places"]}
+    both = share["burn"] + share["hide"]
+    assert both > 0.95
+    assert share["burn"] / both == pytest.approx(0.75, abs=0.04)
+    for f in got["functions"]:
+        assert 0 <= f["low"] <= f["share"] <= f["high"] <= 1
+    names = {(f["place"], f["function"].split(".")[0])
+             for f in got["functions"]}
+    assert ("burn", "work_spin") in names
+    assert ("hide", "hidden_spin") in names
+    assert ("hide", "work_spin") not in names
+    folded = shown(path, "folded").splitlines()
+    assert any(x.startswith("burn;") and ";work_spin " in x or
+               x.startswith("burn;work_spin ") for x in folded)
+    assert sum(int(x.rsplit(" ", 1)[1]) for x in folded) == \
+        got["sampling"]["samples"]
+
+
+@slow
+@needs_perf
+def test_stripped_library_keeps_the_names_it_exports(record, tmp_path):
+    if not shutil.which("strip"):
+        pytest.skip("no strip")
+    bare = tmp_path / "work.so"
+    subprocess.run(["strip", "-o", str(bare), str(WORK)], check=True)
+    path = record("synthetic shape=64 count=100 | burn us=3000 | "
+                  "hide us=3000 | batch 20", "--sample", 1000, work=bare)
+    names = {(f["place"], f["function"]) for f in shown(path)["functions"]}
+    assert ("burn", "work_spin") in names
+    assert ("hide", "[unknown in work.so]") in names
+
+
+@slow
+@needs_perf
+def test_file_that_changed_since_is_not_asked(record, tmp_path):
+    copy = tmp_path / "copy.so"
+    shutil.copyfile(WORK, copy)
+    path = record("synthetic shape=64 count=60 | burn us=3000 | batch 20",
+                  "--sample", 1000, work=copy)
+    copy.unlink()
+    shutil.copyfile(WORK, copy)
+    names = {f["function"] for f in shown(path)["functions"]}
+    assert "[copy.so, changed since]" in names and "work_spin" not in names
+
+
+@needs_perf
+def test_trace_that_was_cut_off_is_used_as_far_as_it_goes(record, tmp_path):
+    path = record("synthetic shape=64 count=60 | burn us=2000 | batch 20",
+                  "--sample", 1000)
+    data = path.read_bytes()
+    cut = tmp_path / "cut.mrt"
+    for share in (0.9, 0.5, 0.1):
+        cut.write_bytes(data[:int(len(data) * share)])
+        shown(cut), shown(cut, "text"), shown(cut, "folded")
+
+
+def test_records_of_counters_are_as_the_format_says(record):
+    path = record("synthetic shape=64 count=40 | burn us=1000 | batch 8",
+                  "--threads", 1, "--events", "task-clock")
+    data, at, last = path.read_bytes(), 64, {}
+    while at < len(data):
+        kind = data[at + 4:at + 8]
+        thread, size = struct.unpack_from("<II", data, at + 8)
+        body = data[at + 24:at + 24 + size]
+        at += 24 + size
+        if kind == b"CNTR":
+            assert size % 40 == 0
+            for o in range(0, size, 40):
+                step, event = body[o], body[o + 1]
+                assert body[o + 2:o + 8] == bytes(6)
+                last[thread, step, event] = struct.unpack_from("<4Q", body,
+                                                               o + 8)
+    assert {k[1] for k in last} == {0, 1, 255}
+    assert all(v[0] == 40 for k, v in last.items() if k[1] != 255)
