@@ -25,7 +25,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define MR_PLUGIN_ABI 3
+#define MR_PLUGIN_ABI 4
 
 /* Sets *err and returns code, so that `return mr_err_set(...)` reads well.
  * Adding context to an error: mr_err_prefix(err, "file.npy: "). */
@@ -161,9 +161,14 @@ struct mr_opctx {
 	size_t limit;	/* bytes that a sample may take, for what a library
 			 * allocates by itself */
 	struct mr_err *err;
+	/* Of the field that the step works on: samples of sound per second, 0
+	 * as long as no step has said it; it stays with the field. Set it
+	 * where that changes. NULL: nobody asks. */
+	int64_t *rate;
 };
 
 struct mr_image_op;
+struct mr_frames_op;
 
 struct mr_op {
 	const char *name, *help;
@@ -208,6 +213,8 @@ struct mr_op {
 			const struct mr_tensor *f);
 	int (*pack)(const struct mr_opctx *cx, const struct mr_fields *fs,
 		    const struct mr_tensor *f, struct mr_tensor *out);
+	/* Of the steps over frames built in, which the plan joins; else NULL. */
+	const struct mr_frames_op *frames;
 };
 
 /* ---- sources ---- */

@@ -137,11 +137,13 @@ static int start(const struct mr_opctx *cx, const struct mr_tensor *in)
 			e = mr_mp3_start(l->mp3, in->data, n, &l->sound,
 					 cx->err);
 	}
+	if (!e && cx->rate)
+		*cx->rate = l->sound.rate;
 	if (!e && d->rate && d->rate != l->sound.rate)
 		e = mr_err_set(cx->err, MR_EDATA,
 			       "%lld samples per second, and rate=%lld is "
-			       "wanted; convert it, or leave it out with "
-			       "--on-error skip",
+			       "wanted; `resample` instead of rate= converts "
+			       "it, --on-error skip leaves it out",
 			       (long long)l->sound.rate, (long long)d->rate);
 	return e;
 }
