@@ -58,6 +58,7 @@ static void on_metadata(const FLAC__StreamDecoder *d,
 	f->bits = i->bits_per_sample;
 	f->s = (struct mr_sound){
 		.samples = i->total_samples ? (int64_t)i->total_samples : -1,
+		.most = -1,
 		.rate = i->sample_rate,
 		.channels = (int)i->channels,
 	};

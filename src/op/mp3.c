@@ -154,6 +154,7 @@ int mr_mp3_start(struct mr_mp3 *m, const uint8_t *bytes, size_t n,
 	    mpg123_getformat(m->h, &rate, &channels, &encoding))
 		return failed(m, err);
 	*s = (struct mr_sound){ .samples = -1,
+				.most = mr_mpeg_samples(bytes + tag, n - tag),
 				.rate = rate,
 				.channels = channels };
 	m->s = *s;
