@@ -2,24 +2,27 @@
 /*
  * The least that a loader of sound must do: N threads decode files in random
  * order with libFLAC or mpg123, or transform frames with FFTW. All files are
- * in memory before the clock starts; a thread uses one decoder and one buffer
- * of samples again and again, and looks at nothing that came out.
+ * in memory before the clock starts (`read`: in the page cache, and each is
+ * read when its turn comes); a thread uses one decoder and one buffer of
+ * samples again and again, and looks at nothing that came out.
  *
  *   flac  i16 of one channel, of files that say how many samples they have
  *   mp3   i16 of one channel, mixed before synthesis, ends cut (gapless), by
  *         mpg123_read() into one large buffer
  *   feed  the same by mpg123_decode() of bytes that are handed over
- *   fft   of FILES' samples, already decoded (raw i16): an r2c transform of
- *         1,024 f64 each STEP samples; nothing is windowed, and nothing is
- *         made of what comes out
+ *   fft   for each sound FRAMES r2c transforms of 1,024 f64; nothing is
+ *         windowed, and nothing is made of what comes out
  *
- * usage: bare_audio flac|mp3|feed DIR THREADS EPOCHS
- *        bare_audio fft DIR THREADS EPOCHS STEP
+ * usage: bare_audio flac|mp3|feed DIR THREADS EPOCHS [read]
+ *        bare_audio fft FRAMES THREADS EPOCHS
  */
 #include "bare.h"
 
+#include <fcntl.h>
 #include <ftw.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <FLAC/stream_decoder.h>
 #include <fftw3.h>
@@ -37,7 +40,8 @@ struct worker;
 
 struct set {
 	struct file *file;
-	size_t n, cap, epochs, step;
+	size_t n, cap, epochs, frames;
+	int reads;
 	const uint32_t *order;
 	/* Decodes a file; how many samples (or frames) it had. */
 	size_t (*decode)(struct worker *w, const struct file *f);
@@ -48,6 +52,8 @@ struct set {
 struct worker {
 	struct set *set;
 	const struct file *file; /* at hand */
+	struct file own;	 /* that was read */
+	size_t own_cap;
 	size_t at;		 /* in it */
 	FLAC__StreamDecoder *flac;
 	mpg123_handle *mp3;
@@ -263,20 +269,38 @@ static size_t fft(struct worker *w, const struct file *f)
 {
 	static _Thread_local double *x;
 	static _Thread_local fftw_complex *z;
-	size_t step = w->set->step, n = f->size / 2, frames = 0;
 
+	(void)f;
 	if (!x) {
 		x = fftw_alloc_real(FFT);
 		z = fftw_alloc_complex(FFT / 2 + 1);
 		for (int i = 0; i < FFT; i++)
 			x[i] = (double)(i * 7919 % 1000) / 1000;
 	}
-	for (size_t at = 0; at + 2 * step <= n; at += step, frames++)
+	for (size_t i = 0; i < w->set->frames; i++)
 		fftw_execute_dft_r2c(w->set->plan, x, z);
-	return frames;
+	return w->set->frames;
 }
 
 /* ---- */
+
+static void read_again(struct worker *w)
+{
+	const struct file *f = w->file;
+	int fd = open(f->path, O_RDONLY | O_CLOEXEC);
+
+	if (f->size > w->own_cap) {
+		free(w->own.data);
+		w->own_cap = f->size * 2;
+		w->own.data = (unsigned char *)bare_buffer(w->own_cap);
+	}
+	w->own.path = f->path;
+	w->own.size = f->size;
+	if (fd < 0 || read(fd, w->own.data, f->size) != (ssize_t)f->size)
+		err(1, "%s", f->path);
+	close(fd);
+	w->file = &w->own;
+}
 
 static void *work(void *arg)
 {
@@ -290,6 +314,8 @@ static void *work(void *arg)
 		if (at >= s->n * s->epochs)
 			break;
 		w->file = &s->file[s->order[at % s->n]];
+		if (s->reads)
+			read_again(w);
 		made += s->decode(w, w->file);
 		done++;
 	}
@@ -300,6 +326,15 @@ static void *work(void *arg)
 	w->done = done;
 	w->made = made;
 	return NULL;
+}
+
+static double cpu(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
 }
 
 static void choose(struct set *s, const char *name)
@@ -320,34 +355,39 @@ int main(int argc, char **argv)
 {
 	struct worker *w;
 	size_t done = 0, made = 0;
-	double seconds;
+	double seconds, before;
 	int threads;
 
-	if (argc < 5 || argc > 6 || (argc == 6) != !strcmp(argv[1], "fft"))
-		errx(2, "usage: bare_audio flac|mp3|feed|fft DIR THREADS "
-			"EPOCHS [STEP]");
+	if (argc < 5 || argc > 6 || (argc == 6 && strcmp(argv[5], "read")))
+		errx(2, "usage: bare_audio flac|mp3|feed DIR THREADS EPOCHS "
+			"[read]\n       bare_audio fft FRAMES THREADS EPOCHS");
 	choose(&files, argv[1]);
+	files.reads = argc == 6;
 	threads = bare_threads(argv[3]);
 	files.epochs = bare_number(argv[4]);
-	files.step = argc == 6 ? bare_number(argv[5]) : 0;
-	if (nftw(argv[2], found, 32, 0))
+	if (files.decode == fft) {
+		files.frames = bare_number(argv[2]);
+		files.n = 1;
+		files.file = bare_alloc(1, sizeof(*files.file));
+		make_plan(&files);
+	} else if (nftw(argv[2], found, 32, 0)) {
 		err(1, "%s", argv[2]);
+	}
 	if (files.n == 0)
 		errx(1, "%s: no files in it", argv[2]);
 	files.order = bare_order(files.n);
-	if (files.step)
-		make_plan(&files);
 
 	w = bare_alloc((size_t)threads, sizeof(*w));
 	for (int i = 0; i < threads; i++)
 		w[i].set = &files;
+	before = cpu();
 	seconds = bare_run(threads, work, w, sizeof(*w));
 	for (int i = 0; i < threads; i++) {
 		done += w[i].done;
 		made += w[i].made;
 	}
 	printf("{\"samples\": %zu, \"made\": %zu, \"threads\": %d, "
-	       "\"seconds\": %.6f, \"files\": %zu}\n",
-	       done, made, threads, seconds, files.n);
+	       "\"seconds\": %.6f, \"cpu\": %.6f}\n",
+	       done, made, threads, seconds, cpu() - before);
 	return 0;
 }

@@ -113,6 +113,11 @@ static void block(const struct mr_wav *w, const uint8_t *from, size_t n,
 	double reals[BLOCK];
 	size_t numbers = n * (size_t)channels;
 
+	if (!w->real && w->bytes == 2 && !as.f32 &&
+	    (channels == 1 || !as.mono)) {
+		mr_pcm_unpack_i16(from, numbers, to);
+		return;
+	}
 	if (w->real) {
 		mr_pcm_unpack_reals(from, w->bytes, numbers, reals);
 		mr_pcm_reals(reals, channels, n, as, to);
