@@ -135,7 +135,7 @@ static bool has_info(const uint8_t *b, size_t n)
 		if (n < at + 12)
 			return false;
 		if (!memcmp(b + at, "Xing", 4) || !memcmp(b + at, "Info", 4))
-			return b[at + 7] & 1;
+			return b[at + 7] & 1 && memcmp(b + at + 8, "\0\0\0", 4);
 	}
 	return false;
 }

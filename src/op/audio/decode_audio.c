@@ -169,13 +169,9 @@ static int64_t room(const struct mr_opctx *cx)
 {
 	const struct decode_audio *d = cx->self;
 	const struct local *l = cx->local;
-	int64_t n = l->sound.samples < 0 && !d->lenient ? l->sound.most :
-							  l->sound.samples;
 
-	if (l->sound.samples < 0 && n > 0 &&
-	    (uint64_t)n > cx->limit / mr_pcm_size(&l->own))
-		return -1;
-	return n;
+	return l->sound.samples < 0 && !d->lenient ? l->sound.most :
+						     l->sound.samples;
 }
 
 /* A claim is believed as far as the memory goes; else all is decoded now. */
@@ -202,7 +198,7 @@ static int shape(const struct mr_opctx *cx, const struct mr_tensor *in,
 		e = mr_err_set(cx->err, MR_ELIMIT,
 			       "%lld samples need more than the %zu bytes that "
 			       "a sample may take; raise --memory",
-			       (long long)l->sound.samples, cx->limit);
+			       (long long)out->shape[0], cx->limit);
 	}
 	return e;
 }
