@@ -54,11 +54,11 @@ struct worker {
 	const struct file *file; /* at hand */
 	struct file own;	 /* that was read */
 	size_t own_cap;
-	size_t at;		 /* in it */
+	size_t at; /* in it */
 	FLAC__StreamDecoder *flac;
 	mpg123_handle *mp3;
 	int16_t *buf;
-	size_t used, cap; /* samples */
+	size_t used, cap;  /* samples */
 	size_t done, made; /* written when all is done */
 };
 

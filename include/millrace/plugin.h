@@ -213,7 +213,8 @@ struct mr_op {
 			const struct mr_tensor *f);
 	int (*pack)(const struct mr_opctx *cx, const struct mr_fields *fs,
 		    const struct mr_tensor *f, struct mr_tensor *out);
-	/* Of the steps over frames built in, which the plan joins; else NULL. */
+	/* Of the steps over frames built in, which the plan joins; else NULL.
+	 */
 	const struct mr_frames_op *frames;
 };
 

@@ -77,11 +77,11 @@ static MR_AVX2_INLINE void take_columns(const float *src, size_t stride,
 		transpose(to + i);
 	}
 	for (; i < n; i++)
-		to[i] = _mm256_setr_ps(
-			src[i], src[stride + i], src[2 * stride + i],
-			src[3 * stride + i], src[4 * stride + i],
-			src[5 * stride + i], src[6 * stride + i],
-			src[7 * stride + i]);
+		to[i] = _mm256_setr_ps(src[i], src[stride + i],
+				       src[2 * stride + i], src[3 * stride + i],
+				       src[4 * stride + i], src[5 * stride + i],
+				       src[6 * stride + i],
+				       src[7 * stride + i]);
 }
 
 /* n <= 8 columns of eight rows to where they belong. */
@@ -121,9 +121,8 @@ MR_AVX2 void mr_bands_apply_avx2(const struct mr_band *band, size_t bands,
 
 			for (uint32_t i = 0; i < d->count; i++)
 				s = _mm256_add_ps(
-					s, _mm256_mul_ps(
-						   in[i],
-						   _mm256_set1_ps(v[i])));
+					s, _mm256_mul_ps(in[i],
+							 _mm256_set1_ps(v[i])));
 			sum[k] = s;
 		}
 		put_columns(sum, n, dst + b, bands);

@@ -29,9 +29,10 @@ static size_t frame(const uint8_t *b, int64_t *samples)
 	    !rate)
 		return 0;
 	rate >>= version == V1 ? 0 : version == V2 ? 1 : 2;
-	k = kbps[version == V1 ? 3 - layer : layer == LAYER1 ? 3 : 4]
-		[b[2] >> 4];
-	*samples = layer == LAYER1			   ? 384 :
+	k = kbps[version == V1	 ? 3 - layer :
+		 layer == LAYER1 ? 3 :
+				   4][b[2] >> 4];
+	*samples = layer == LAYER1		    ? 384 :
 		   layer == LAYER3 && version != V1 ? 576 :
 						      1152;
 	units = (unsigned)*samples / 8 * 1000;
@@ -42,8 +43,8 @@ static size_t frame(const uint8_t *b, int64_t *samples)
 
 static bool is_tag(const uint8_t *b, size_t n)
 {
-	return n >= 3 && (!memcmp(b, "TAG", 3) ||
-			  (n >= 8 && !memcmp(b, "APETAGEX", 8)));
+	return n >= 3 &&
+	       (!memcmp(b, "TAG", 3) || (n >= 8 && !memcmp(b, "APETAGEX", 8)));
 }
 
 int64_t mr_mpeg_samples(const uint8_t *b, size_t n)

@@ -63,8 +63,7 @@ static int read_format(struct mr_wav *w, const uint8_t *f, size_t n,
 				  "WAV: %u channels; want 1 to %d", channels,
 				  MR_PCM_CHANNELS);
 	if (!mr_le32(f + 4))
-		return mr_err_set(err, MR_EDATA,
-				  "WAV: 0 samples per second");
+		return mr_err_set(err, MR_EDATA, "WAV: 0 samples per second");
 	w->real = tag == REAL;
 	w->bytes = (int)(bits + 7) / 8;
 	w->s.channels = (int)channels;

@@ -13,8 +13,7 @@ int mr_strips_count(const struct mr_step *st, int n)
 	if (!st->op->frames || !st->op->frames->make)
 		return 0;
 	while (k < n && k < MR_STRIPS_STEPS && st[k].field == st->field &&
-	       st[k].op->frames && st[k].op->frames->map &&
-	       st[k].in.ndim == 2)
+	       st[k].op->frames && st[k].op->frames->map && st[k].in.ndim == 2)
 		k++;
 	return k > 1 ? k : 0;
 }
@@ -30,7 +29,7 @@ struct strips {
 	struct mr_tensor in;
 	size_t rows, columns[MR_STRIPS_STEPS]; /* of what each step gives */
 	float *strip[MR_STRIPS_STEPS]; /* the last one's is in the output */
-	struct mr_columns want; /* of what the first gives */
+	struct mr_columns want;	       /* of what the first gives */
 	uint64_t ticks[MR_STRIPS_STEPS];
 };
 

@@ -274,9 +274,10 @@ static void make_images(void)
  * tells that or does not, and MP3, which is silence. */
 enum { SOUND = 2 * 1152 };
 
-static FLAC__StreamEncoderWriteStatus
-on_flac(const FLAC__StreamEncoder *e, const FLAC__byte *bytes, size_t n,
-	unsigned samples, unsigned frame, void *data)
+static FLAC__StreamEncoderWriteStatus on_flac(const FLAC__StreamEncoder *e,
+					      const FLAC__byte *bytes, size_t n,
+					      unsigned samples, unsigned frame,
+					      void *data)
 {
 	(void)e;
 	(void)samples;

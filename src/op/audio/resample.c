@@ -17,7 +17,7 @@ enum {
 	BLOCK = 4096, /* samples of all channels */
 	KEPT = 4,     /* resamplers, for sounds of as many kinds in turn */
 	CHANNELS = 64,
-	FACTOR = 256,	   /* up or down */
+	FACTOR = 256,	    /* up or down */
 	RATE_MAX = 1 << 24, /* Hz */
 };
 
@@ -76,9 +76,9 @@ static int infer(const void *self, const struct mr_spec *in,
 				    err);
 	*out = *in;
 	if (in->shape[0] != MR_ANY)
-		out->shape[0] =
-			r->from ? length(in->shape[0], r->from, r->rate) :
-				  MR_ANY;
+		out->shape[0] = r->from ?
+					length(in->shape[0], r->from, r->rate) :
+					MR_ANY;
 	return 0;
 }
 
@@ -146,12 +146,13 @@ static soxr_t make(const struct resample *r, const struct kind *k,
 		   soxr_error_t *why)
 {
 	/* Else frequencies from a half on are 0.01 dB too weak. */
-	static const unsigned long flat = SOXR_ROLLOFF_NONE |
-					  SOXR_HI_PREC_CLOCK;
-	static const unsigned long recipe[] = { [HIGH] = SOXR_HQ,
-						[BEST] = SOXR_VHQ };
-	soxr_datatype_t type = k->dtype == MR_I16 ? SOXR_INT16_I :
-						    SOXR_FLOAT32_I;
+	static const unsigned long flat =
+		SOXR_ROLLOFF_NONE | SOXR_HI_PREC_CLOCK;
+	static const unsigned long recipe[] = {
+		[HIGH] = SOXR_HQ, [BEST] = SOXR_VHQ
+	};
+	soxr_datatype_t type =
+		k->dtype == MR_I16 ? SOXR_INT16_I : SOXR_FLOAT32_I;
 	soxr_io_spec_t io = soxr_io_spec(type, type);
 	soxr_quality_spec_t q = soxr_quality_spec(recipe[r->quality], flat);
 	soxr_runtime_spec_t one = soxr_runtime_spec(1);
@@ -203,9 +204,9 @@ static int convert(const struct mr_opctx *cx, soxr_t s,
 
 	while (used < room) {
 		size_t k = n - at < BLOCK ? n - at : BLOCK;
-		soxr_error_t why = soxr_process(
-			s, k ? from + at * size : NULL, k, &took,
-			to + used * size, room - used, &gave);
+		soxr_error_t why =
+			soxr_process(s, k ? from + at * size : NULL, k, &took,
+				     to + used * size, room - used, &gave);
 
 		if (why)
 			return mr_err_set(cx->err, MR_ENOMEM, "resample: %s",
@@ -224,7 +225,8 @@ static int run(const struct mr_opctx *cx, const struct mr_tensor *in,
 	       struct mr_tensor *out)
 {
 	const struct resample *r = cx->self;
-	struct kind k = { rate_of(cx), in->ndim == 2 ? (unsigned)in->shape[1] : 1,
+	struct kind k = { rate_of(cx),
+			  in->ndim == 2 ? (unsigned)in->shape[1] : 1,
 			  in->dtype };
 	size_t size = mr_dtype_size(in->dtype) * k.channels;
 	int e = check_rates(cx, k.from);
@@ -245,7 +247,8 @@ static int run(const struct mr_opctx *cx, const struct mr_tensor *in,
 
 const struct mr_op mr_op_resample = {
 	.name = "resample",
-	.help = "sound at another rate, band-limited; n samples become n * rate "
+	.help = "sound at another rate, band-limited; n samples become n * "
+		"rate "
 		"/ from, rounded to the nearest number",
 	.size = sizeof(struct resample),
 	.params = params,
