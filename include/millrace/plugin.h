@@ -161,10 +161,15 @@ struct mr_opctx {
 	size_t limit;	/* bytes that a sample may take, for what a library
 			 * allocates by itself */
 	struct mr_err *err;
+	/* Of the field that the step works on: samples of sound per second, 0
+	 * as long as no step has said it; it stays with the field. Set it
+	 * where that changes. NULL: nobody asks. */
+	int64_t *rate;
 };
 
 struct mr_image_op;
 struct mr_batch_op;
+struct mr_frames_op;
 
 /* Fields that become one, by their places in a struct mr_fields. */
 struct mr_inputs {
@@ -233,6 +238,9 @@ struct mr_op {
 	 * vocabulary; NULL past the end. What is prepared with the step
 	 * depends on their contents. Asked after open(). May be NULL. */
 	const char *(*file)(const void *self, size_t i);
+	/* Of the steps over frames built in, which the plan joins; else NULL.
+	 */
+	const struct mr_frames_op *frames;
 };
 
 /* ---- sources ---- */

@@ -10,6 +10,7 @@
 #include "kernel/pixels.h"
 #include "kernel/resample.h"
 #include "kernel/shuffle.h"
+#include "kernel/spectrum.h"
 
 #if defined(__x86_64__)
 
@@ -51,6 +52,20 @@ void mr_shuffle_avx2(uint8_t *to, const uint8_t *from, size_t elements,
 		     size_t size);
 void mr_unshuffle_avx2(uint8_t *to, const uint8_t *from, size_t elements,
 		       size_t size);
+
+void mr_window_i16_avx2(const int16_t *src, const double *w, size_t n,
+			double *dst);
+void mr_window_f32_avx2(const float *src, const double *w, size_t n,
+			double *dst);
+/* n: a multiple of 8. */
+void mr_magnitude_avx2(const double *z, size_t n, float *dst);
+/* Eight rows; columns: what the bands look at, MR_BANDS_TILE at most. */
+enum { MR_BANDS_TILE = 512 };
+void mr_bands_apply_avx2(const struct mr_band *band, size_t bands,
+			 const float *w, const struct mr_columns *columns,
+			 const float *src, size_t inputs, float *dst);
+/* As mr_loop_log(). */
+bool mr_log_avx2(const float *src, float offset, size_t n, float *dst);
 
 #endif
 

@@ -156,6 +156,12 @@ void mr_pcm_unpack(const uint8_t *src, int bytes, size_t n, int32_t *dst)
 	}
 }
 
+void mr_pcm_unpack_i16(const uint8_t *src, size_t n, int16_t *dst)
+{
+	for (size_t i = 0; i < n; i++)
+		dst[i] = (int16_t)mr_le16(src + 2 * i);
+}
+
 void mr_pcm_unpack_reals(const uint8_t *src, int bytes, size_t n, double *dst)
 {
 	for (size_t i = 0; i < n; i++) {

@@ -35,6 +35,8 @@ void mr_pcm_ints_plain(const int32_t *const *plane, size_t stride, int channels,
 /* n little-endian numbers as WAV stores them: 1 byte without a sign, or 2 to
  * 4 with one. */
 void mr_pcm_unpack(const uint8_t *src, int bytes, size_t n, int32_t *dst);
+/* Of 2 bytes, as they are. */
+void mr_pcm_unpack_i16(const uint8_t *src, size_t n, int16_t *dst);
 /* 4 or 8 bytes, IEEE 754. */
 void mr_pcm_unpack_reals(const uint8_t *src, int bytes, size_t n, double *dst);
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/spectrum.h"
 
-#include <float.h>
 #include <math.h>
-#include <string.h>
+
+#include "kernel/avx2.h"
+#include "kernel/cpu.h"
+#include "kernel/spectrum_loops.h"
 
 void mr_hann(double *w, size_t n, double scale)
 {
@@ -12,29 +14,48 @@ void mr_hann(double *w, size_t n, double scale)
 		       (0.5 - 0.5 * cos(2 * M_PI * (double)i / (double)n));
 }
 
-void mr_window_i16(const int16_t *src, const double *w, size_t n, size_t all,
-		   double *dst)
+void mr_window_i16(const int16_t *src, const double *w, size_t n, double *dst)
 {
-	for (size_t i = 0; i < n; i++)
-		dst[i] = (double)src[i] * w[i];
-	memset(dst + n, 0, (all - n) * sizeof(*dst));
+#if defined(__x86_64__)
+	if (mr_cpu_avx2()) {
+		mr_window_i16_avx2(src, w, n, dst);
+		return;
+	}
+#endif
+	mr_loop_window_i16(src, w, n, dst);
 }
 
-void mr_window_f32(const float *src, const double *w, size_t n, size_t all,
-		   double *dst)
+void mr_window_f32(const float *src, const double *w, size_t n, double *dst)
 {
-	for (size_t i = 0; i < n; i++)
-		dst[i] = (double)src[i] * w[i];
-	memset(dst + n, 0, (all - n) * sizeof(*dst));
+#if defined(__x86_64__)
+	if (mr_cpu_avx2()) {
+		mr_window_f32_avx2(src, w, n, dst);
+		return;
+	}
+#endif
+	mr_loop_window_f32(src, w, n, dst);
 }
 
-void mr_magnitude(const double *z, size_t n, float *dst)
+void mr_magnitude_plain(const double *z, size_t n, float *dst)
 {
 	for (size_t i = 0; i < n; i++) {
 		double re = z[2 * i], im = z[2 * i + 1];
 
 		dst[i] = sqrtf((float)(re * re + im * im));
 	}
+}
+
+void mr_magnitude(const double *z, size_t n, float *dst)
+{
+	size_t done = 0;
+
+#if defined(__x86_64__)
+	if (mr_cpu_avx2()) {
+		done = n / 8 * 8;
+		mr_magnitude_avx2(z, done, dst);
+	}
+#endif
+	mr_magnitude_plain(z + 2 * done, n - done, dst + done);
 }
 
 /* ---- mel ---- */
@@ -82,8 +103,9 @@ size_t mr_mel_bands(size_t inputs, size_t bins, double rate, double low,
 	return used;
 }
 
-void mr_bands_apply(const struct mr_band *band, size_t bands, const float *w,
-		    const float *src, size_t inputs, size_t rows, float *dst)
+void mr_bands_apply_plain(const struct mr_band *band, size_t bands,
+			  const float *w, const float *src, size_t inputs,
+			  size_t rows, float *dst)
 {
 	for (size_t r = 0; r < rows; r++, src += inputs, dst += bands) {
 		for (size_t b = 0; b < bands; b++) {
@@ -98,6 +120,41 @@ void mr_bands_apply(const struct mr_band *band, size_t bands, const float *w,
 	}
 }
 
+struct mr_columns mr_bands_columns(const struct mr_band *band, size_t bands)
+{
+	size_t from = SIZE_MAX, to = 0;
+
+	for (size_t b = 0; b < bands; b++) {
+		size_t end = (size_t)band[b].first + band[b].count;
+
+		if (!band[b].count)
+			continue;
+		from = band[b].first < from ? band[b].first : from;
+		to = end > to ? end : to;
+	}
+	return to ? (struct mr_columns){ from, to - from } :
+		    (struct mr_columns){ 0, 0 };
+}
+
+void mr_bands_apply(const struct mr_band *band, size_t bands, const float *w,
+		    const float *src, size_t inputs, size_t rows, float *dst)
+{
+	size_t done = 0;
+
+#if defined(__x86_64__)
+	struct mr_columns c = mr_bands_columns(band, bands);
+
+	if (mr_cpu_avx2() && c.count <= MR_BANDS_TILE) {
+		for (; rows - done >= 8; done += 8)
+			mr_bands_apply_avx2(band, bands, w, &c,
+					    src + done * inputs, inputs,
+					    dst + done * bands);
+	}
+#endif
+	mr_bands_apply_plain(band, bands, w, src + done * inputs, inputs,
+			     rows - done, dst + done * bands);
+}
+
 /* ---- logarithm ---- */
 
 void mr_log_plain(const float *src, float offset, size_t n, float *dst)
@@ -106,50 +163,24 @@ void mr_log_plain(const float *src, float offset, size_t n, float *dst)
 		dst[i] = logf(src[i] + offset);
 }
 
-/*
- * x = m 2^e with m in [sqrt(1/2), sqrt(2)); ln m by the polynomial of Cephes'
- * logf. No branch, so that a compiler makes vectors of it; for normal numbers
- * above 0.
- */
-static float log_normal(float x)
-{
-	uint32_t bits;
-	int32_t e;
-	float m, y, z, k;
-
-	memcpy(&bits, &x, 4);
-	/* 0x3f3504f3 is sqrt(1/2) */
-	e = (int32_t)(bits - 0x3f3504f3u) >> 23;
-	bits -= (uint32_t)e << 23;
-	memcpy(&m, &bits, 4);
-	m -= 1;
-	k = (float)e;
-	z = m * m;
-	y = 7.0376836292e-2f;
-	y = y * m - 1.1514610310e-1f;
-	y = y * m + 1.1676998740e-1f;
-	y = y * m - 1.2420140846e-1f;
-	y = y * m + 1.4249322787e-1f;
-	y = y * m - 1.6668057665e-1f;
-	y = y * m + 2.0000714765e-1f;
-	y = y * m - 2.4999993993e-1f;
-	y = y * m + 3.3333331174e-1f;
-	y = y * m * z - 2.12194440e-4f * k - 0.5f * z;
-	return m + y + 0.693359375f * k;
-}
-
 enum { BLOCK = 64 };
 
-static bool all_normal(const float *src, float offset, size_t n)
+static bool log_block(const float *src, float offset, size_t n, float *dst)
 {
-	int odd = 0;
+#if defined(__x86_64__)
+	if (mr_cpu_avx2())
+		return mr_log_avx2(src, offset, n, dst);
+#endif
+	return mr_loop_log(src, offset, n, dst);
+}
 
-	for (size_t i = 0; i < n; i++) {
-		float x = src[i] + offset;
-
-		odd |= !(x >= FLT_MIN) | !(x <= FLT_MAX);
-	}
-	return !odd;
+/* Those that are not normal numbers, each by itself: what a number gives does
+ * not depend on its neighbours. */
+static void mend_log(const float *src, float offset, size_t n, float *dst)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!mr_loop_normal(src[i] + offset))
+			mr_log_plain(src + i, offset, 1, dst + i);
 }
 
 void mr_log(const float *src, float offset, size_t n, float *dst)
@@ -157,11 +188,7 @@ void mr_log(const float *src, float offset, size_t n, float *dst)
 	for (size_t at = 0; at < n; at += BLOCK) {
 		size_t k = n - at < BLOCK ? n - at : BLOCK;
 
-		if (!all_normal(src + at, offset, k)) {
-			mr_log_plain(src + at, offset, k, dst + at);
-			continue;
-		}
-		for (size_t i = 0; i < k; i++)
-			dst[at + i] = log_normal(src[at + i] + offset);
+		if (!log_block(src + at, offset, k, dst + at))
+			mend_log(src + at, offset, k, dst + at);
 	}
 }

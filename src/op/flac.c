@@ -14,6 +14,8 @@ struct mr_flac {
 	struct mr_sound s;
 	unsigned bits;
 	bool head;	    /* STREAMINFO was there */
+	int calls;	    /* of on_frame() for the frame at hand */
+	uint64_t first;	    /* its number says how many samples go before */
 	struct mr_pcm *to;  /* while decoding */
 	struct mr_err *err; /* for callbacks */
 	int failed;	    /* what they set it to */
@@ -58,6 +60,7 @@ static void on_metadata(const FLAC__StreamDecoder *d,
 	f->bits = i->bits_per_sample;
 	f->s = (struct mr_sound){
 		.samples = i->total_samples ? (int64_t)i->total_samples : -1,
+		.most = -1,
 		.rate = i->sample_rate,
 		.channels = (int)i->channels,
 	};
@@ -85,6 +88,28 @@ static void on_error(const FLAC__StreamDecoder *d,
 			       f->end, f->to ? f->to->used : 0);
 }
 
+/*
+ * Frames are numbered. Where some are missing the library gives silence
+ * instead, in a call of its own, and says nothing.
+ */
+static bool in_order(struct mr_flac *f, const FLAC__FrameHeader *h)
+{
+	uint64_t number = h->number.sample_number;
+
+	if (h->number_type != FLAC__FRAME_NUMBER_TYPE_SAMPLE_NUMBER)
+		return true;
+	if (!f->to->used)
+		f->first = number;
+	if (!f->calls++ && number == f->first + f->to->used)
+		return true;
+	f->failed = mr_err_set(
+		f->err, MR_EDATA,
+		"FLAC: frames are missing or not in order, at byte %zu, after "
+		"%zu samples",
+		f->end, f->to->used);
+	return false;
+}
+
 static FLAC__StreamDecoderWriteStatus on_frame(const FLAC__StreamDecoder *d,
 					       const FLAC__Frame *frame,
 					       const FLAC__int32 *const *plane,
@@ -109,6 +134,8 @@ static FLAC__StreamDecoderWriteStatus on_frame(const FLAC__StreamDecoder *d,
 			(long long)f->s.rate);
 		return FLAC__STREAM_DECODER_WRITE_STATUS_ABORT;
 	}
+	if (!in_order(f, h))
+		return FLAC__STREAM_DECODER_WRITE_STATUS_ABORT;
 	to = mr_pcm_room(f->to, h->blocksize, f->err);
 	if (!to) {
 		f->failed = f->err->code;
@@ -210,6 +237,7 @@ static bool next_frame(struct mr_flac *f)
 {
 	FLAC__uint64 at;
 
+	f->calls = 0;
 	if (!FLAC__stream_decoder_process_single(f->d))
 		return false;
 	if (!ended(f) && FLAC__stream_decoder_get_decode_position(f->d, &at))

@@ -135,7 +135,7 @@ static bool has_info(const uint8_t *b, size_t n)
 		if (n < at + 12)
 			return false;
 		if (!memcmp(b + at, "Xing", 4) || !memcmp(b + at, "Info", 4))
-			return b[at + 7] & 1;
+			return b[at + 7] & 1 && memcmp(b + at + 8, "\0\0\0", 4);
 	}
 	return false;
 }
@@ -154,6 +154,7 @@ int mr_mp3_start(struct mr_mp3 *m, const uint8_t *bytes, size_t n,
 	    mpg123_getformat(m->h, &rate, &channels, &encoding))
 		return failed(m, err);
 	*s = (struct mr_sound){ .samples = -1,
+				.most = mr_mpeg_samples(bytes + tag, n - tag),
 				.rate = rate,
 				.channels = channels };
 	m->s = *s;

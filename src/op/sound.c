@@ -1,6 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "op/sound.h"
 
+#include "op/frames.h"
+
+int mr_rate_check(const struct mr_opctx *cx, const char *name, int64_t rate)
+{
+	if (!rate || !cx->rate || !*cx->rate || *cx->rate == rate)
+		return 0;
+	return mr_err_set(cx->err, MR_EDATA,
+			  "the sound has %lld samples per second, and %s was "
+			  "told rate=%lld; `resample %lld` before it makes "
+			  "them alike",
+			  (long long)*cx->rate, name, (long long)rate,
+			  (long long)rate);
+}
+
 size_t mr_pcm_size(const struct mr_pcm *p)
 {
 	return (p->as.f32 ? 4 : 2) * (size_t)p->channels;

@@ -14,6 +14,7 @@
 /* What a file's head says. */
 struct mr_sound {
 	int64_t samples; /* of each channel; -1: seen only by decoding */
+	int64_t most;	 /* then: no more than so many, or -1 */
 	int64_t rate;	 /* per second */
 	int channels;	 /* 1 to MR_PCM_CHANNELS */
 };
@@ -56,12 +57,17 @@ struct mr_mp3;
 
 int mr_mp3_new(struct mr_mp3 **m, struct mr_pcm_as as, struct mr_err *err);
 void mr_mp3_free(struct mr_mp3 *m); /* NULL is allowed */
-/* s->samples is -1 at all times: a head's claim is checked by decoding. */
+/* s->samples is -1 at all times: a head's claim is checked by decoding. s->most
+ * is what the frames' heads, one behind the other, add up to. */
 int mr_mp3_start(struct mr_mp3 *m, const uint8_t *bytes, size_t n,
 		 struct mr_sound *s, struct mr_err *err);
 /* lenient: over bytes that are no frame, and a last frame that is not whole */
 int mr_mp3_decode(struct mr_mp3 *m, bool lenient, struct mr_pcm *to,
 		  struct mr_err *err);
+
+/* What the MPEG audio frames in n bytes have of samples at most, when nothing
+ * else but a tag at the end is among them; else -1. */
+int64_t mr_mpeg_samples(const uint8_t *bytes, size_t n);
 
 /* ---- WAV ---- */
 

@@ -62,6 +62,8 @@ static int read_format(struct mr_wav *w, const uint8_t *f, size_t n,
 		return mr_err_set(err, MR_EDATA,
 				  "WAV: %u channels; want 1 to %d", channels,
 				  MR_PCM_CHANNELS);
+	if (!mr_le32(f + 4))
+		return mr_err_set(err, MR_EDATA, "WAV: 0 samples per second");
 	w->real = tag == REAL;
 	w->bytes = (int)(bits + 7) / 8;
 	w->s.channels = (int)channels;
@@ -74,6 +76,24 @@ static int read_format(struct mr_wav *w, const uint8_t *f, size_t n,
 				  "WAV: %u bytes for %u channels of %u bits",
 				  align, channels, bits);
 	return 0;
+}
+
+/* Of a program that was stopped before it wrote the length: behind a chunk
+ * without bytes there is something that is no chunk. */
+static bool unfinished(const uint8_t *b, size_t n, size_t at, size_t size)
+{
+	uint32_t claim;
+
+	if (size || n - at < 8)
+		return false;
+	while (n - at >= 8) {
+		claim = mr_le32(b + at + 4);
+		if (claim > n - at - 8)
+			return true;
+		at += 8 + (size_t)claim;
+		at += claim & 1 && at < n;
+	}
+	return false;
 }
 
 int mr_wav_start(struct mr_wav *w, const uint8_t *b, size_t n,
@@ -98,6 +118,12 @@ int mr_wav_start(struct mr_wav *w, const uint8_t *b, size_t n,
 		return mr_err_set(err, MR_EDATA,
 				  "WAV: truncated: %zu of %lu bytes of sound",
 				  size, (unsigned long)claim);
+	if (unfinished(b, n, at, size))
+		return mr_err_set(err, MR_EDATA,
+				  "WAV: its head says that there is no sound, "
+				  "and %zu bytes follow: its writer has not "
+				  "finished it",
+				  n - at);
 	frame = (size_t)w->bytes * (size_t)w->s.channels;
 	w->data = b + at;
 	w->s.samples = (int64_t)(size / frame);
@@ -113,6 +139,11 @@ static void block(const struct mr_wav *w, const uint8_t *from, size_t n,
 	double reals[BLOCK];
 	size_t numbers = n * (size_t)channels;
 
+	if (!w->real && w->bytes == 2 && !as.f32 &&
+	    (channels == 1 || !as.mono)) {
+		mr_pcm_unpack_i16(from, numbers, to);
+		return;
+	}
 	if (w->real) {
 		mr_pcm_unpack_reals(from, w->bytes, numbers, reals);
 		mr_pcm_reals(reals, channels, n, as, to);

@@ -7,6 +7,7 @@
 #include "core/param.h"
 #include "op/batchop.h"
 #include "pipe/join.h"
+#include "pipe/strips.h"
 
 static int open_source(struct mr_plan *plan, struct mr_pipeline *p, int threads,
 		       struct mr_err *err)
@@ -332,6 +333,8 @@ static void join_steps(struct mr_plan *plan)
 		struct mr_step *st = &plan->step[k];
 
 		st->joined = mr_join_count(st, alone ? 1 : plan->steps - k);
+		if (!st->joined && !alone)
+			st->joined = mr_strips_count(st, plan->steps - k);
 		if (st->joined)
 			k += st->joined - 1;
 	}

@@ -24,7 +24,8 @@ struct mr_step {
 	size_t bytes;  /* of the output when fixed */
 	int out_field; /* it writes this output field, or -1 */
 	int joined;    /* so many steps, from this one on, run as one pass
-			* over the pixels (join.h); 0: this one alone */
+			* over the pixels (join.h) or over the frames
+			* (strips.h); 0: this one alone */
 };
 
 struct mr_out_field {

@@ -14,6 +14,7 @@
 #include "pipe/join.h"
 #include "pipe/lap.h"
 #include "pipe/sink.h"
+#include "pipe/strips.h"
 
 enum {
 	REPLACE_TRIES = 32,
@@ -316,6 +317,7 @@ static int read_sample(struct mr_worker *w, const struct mr_row *r,
 	for (int i = 0; i < p->in.n; i++) {
 		t[i] = mr_tensor_of(&p->in.item[i].spec);
 		w->side[i] = 0;
+		w->rate[i] = 0;
 	}
 	if (p->source->load) {
 		e = load_sample(&g, t);
@@ -349,7 +351,8 @@ void mr_step_context(struct mr_worker *w, const struct mr_row *r,
 				 .index = r->index,
 				 .local = w->local[st->stage],
 				 .limit = w->l->sample_max,
-				 .err = &w->err };
+				 .err = &w->err,
+				 .rate = &w->rate[st->field] };
 }
 
 /* Runs the step itself; *bytes are what it was given. */
@@ -457,7 +460,8 @@ static int sample(struct mr_worker *w, const struct mr_row *r,
 		const struct mr_step *st = &p->step[k];
 
 		if (st->joined) {
-			e = mr_join_run(w, r, st, t);
+			e = st->op->image ? mr_join_run(w, r, st, t) :
+					    mr_strips_run(w, r, st, t);
 			k += st->joined - 1;
 		} else {
 			e = st->op->pack ? run_pack(w, r, st, t) :

@@ -306,9 +306,11 @@ static uint64_t claim_size(const struct mr_worker *w, uint64_t p)
 	}
 	/* A ragged batch by one worker needs no joining; but not at the cost
 	 * of threads that find nothing to do. */
-	if (l->plan.ragged && w->sample_ns * (double)to_border <= WHOLE_NS &&
-	    atomic_load_explicit(&l->depth, memory_order_relaxed) >
-		    (unsigned)l->threads)
+	if (l->plan.ragged &&
+	    (l->threads == 1 ||
+	     (w->sample_ns * (double)to_border <= WHOLE_NS &&
+	      atomic_load_explicit(&l->depth, memory_order_relaxed) >
+		      (unsigned)l->threads)))
 		n = to_border;
 	return n;
 }

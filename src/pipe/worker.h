@@ -26,6 +26,7 @@ struct mr_worker {
 	 * pair is for bytes that a source takes apart */
 	struct mr_buf *area[MR_MAX_FIELDS + 1][2];
 	int side[MR_MAX_FIELDS + 1]; /* the one that was written last */
+	int64_t rate[MR_MAX_FIELDS]; /* of the sample's sound; 0: not known */
 	struct mr_arena scratch;
 	void *local[MR_MAX_STEPS]; /* state that steps keep, by stage */
 	struct mr_order_cache order;

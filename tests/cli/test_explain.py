@@ -24,6 +24,25 @@ def test_types_and_shapes_after_each_step(mill):
         ["synthetic", "normalize", "cast", "select", "batch"]
 
 
+def test_frames_are_joined_and_each_step_has_its_time(mill):
+    p = ("synthetic shape=16000 dtype=i16 count=40 | select data | "
+         "stft rate=16000 | mel rate=16000 | log | batch 4")
+    plan = mill.json("explain", p)
+    assert [s.get("joined") for s in plan["steps"]] == [
+        None, None, [2, 4], [2, 4], [2, 4], None]
+    assert shapes(plan)[2:5] == [{"data": "f32[99, 513]"},
+                                 {"data": "f32[99, 80]"},
+                                 {"data": "f32[99, 80]"}]
+    assert "steps 3 to 5 are one pass" in mill("explain", p).stdout
+    steps = {s["name"]: s for s in mill.json("run", p)["steps"]}
+    assert steps["stft"]["bytes_out"] == steps["mel"]["bytes_in"]
+    assert steps["mel"]["bytes_in"] == 40 * 99 * 513 * 4
+    assert steps["log"]["bytes_out"] == 40 * 99 * 80 * 4
+    for name in ("stft", "mel", "log"):
+        assert steps[name]["calls"] == 40 and steps[name]["mean_us"] > 0
+    assert steps["stft"]["mean_us"] > steps["mel"]["mean_us"]
+
+
 def test_counts_of_samples_and_batches(mill):
     p = "synthetic shape=2 count=50 | batch 8"
     plan = mill.json("explain", p, "--threads", 3, "--memory", "32M")

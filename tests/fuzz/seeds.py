@@ -115,9 +115,23 @@ def merge():
             for kind, thread, b in bodies[:n]))
 
 
+def frames():
+    cases = [(0, 320, 160, 1024, 80, 125, 3800, 16000, 8000),
+             (1, 16, 3, 17, 9, 0, 4000, 8000, 44100),
+             (2, 9, 9, 64, 23, 60, 7999, 16000, 15999),
+             (11, 100, 50, 128, 40, 20, 20000, 48000, 16000),
+             (20, 2, 1, 2, 1, 0, 1, 44100, 96000)]
+    for i, (flags, *rest) in enumerate(cases):
+        x = sounds.signal(700, 1)
+        x = x.astype("<f4") if flags & 1 else (x * 32767).astype("<i2")
+        put("frames", str(i), struct.pack("<B6H2I", flags, *rest)
+            + x.tobytes())
+
+
 OUT = pathlib.Path(sys.argv[1])
 tfrecord()
 mds()
 beton()
 audio()
 merge()
+frames()

@@ -347,6 +347,32 @@ def test_the_example_runs(tmp_path, name, rate):
                           rate))
 
 
+@pytest.mark.parametrize("steps", [
+    "stft 320 160 rate=16000 | mel rate=16000 | log",
+    "stft 320 160 | mel rate=16000 bins=23 fmax=8000",
+    "stft frame=100 step=7 fft=256 | log offset=0 | mel rate=16000 | log",
+    "stft frame=9 step=3 fft=9 | mel bins=99 fmin=0 fmax=8000 rate=16000 | "
+    "log offset=0", "stft 320 160 | log | cast f16"])
+@pytest.mark.parametrize("dtype", ["i16", "f32"])
+def test_joined_steps_give_the_bytes_of_each_alone(tmp_path, monkeypatch,
+                                                   steps, dtype):
+    """Also of silence, whose logarithm is minus infinity."""
+    x = sounds.ints(3000, 1, 16)
+    x[700:1300] = 0
+    files = {f"{n:04}": sounds.wav_ints(x[:n], 16)
+             for n in (0, 8, 319, 320, 500, 1600, 1700, 3000)}
+    steps = f"decode_audio {dtype} | {steps}"
+    joined, bad = of_files(tmp_path, files, steps)
+    assert not bad
+    text = f"files {tmp_path / 'files'} | {steps}"
+    monkeypatch.setenv("MILLRACE_NO_JOIN", "1")
+    alone = load(text)[0]
+    assert set(joined) == set(alone) == set(files)
+    for k in files:
+        assert joined[k].tobytes() == alone[k].tobytes()
+        assert joined[k].shape == alone[k].shape
+
+
 def test_threads_do_not_change_a_byte(tmp_path):
     files = {f"{i:02}": sounds.mp3(5 + i, seed=i) for i in range(20)}
     steps = f"decode_audio | {STEPS.format(48000)}"

@@ -170,17 +170,79 @@ static void test_sparse_mel_is_the_full_product(void **state)
 	}
 }
 
-static void test_windows_are_filled_up_with_zeros(void **state)
+static void test_windows_are_products(void **state)
 {
-	const int16_t in[] = { 32767, -32768, 16384, 8192 };
-	double w[4], out[6] = { 9, 9, 9, 9, 9, 9 };
+	static int16_t in[N];
+	static float reals[N];
+	static double w[N], out[N + 1];
+	uint64_t seed = 4;
 
 	(void)state;
-	mr_hann(w, 4, 1.0 / 32768);
-	mr_window_i16(in, w, 4, 6, out);
-	assert_true(out[0] == 0 && fabs(out[1] + 0.5) < 1e-12);
-	assert_true(fabs(out[2] - 0.5) < 1e-12 && fabs(out[3] - 0.125) < 1e-12);
-	assert_true(out[4] == 0 && out[5] == 0);
+	for (int i = 0; i < N; i++) {
+		in[i] = (int16_t)number(&seed, 16);
+		reals[i] = (float)number(&seed, 20) / 1000;
+	}
+	for (size_t n = 1; n < N; n++) {
+		out[n] = 9;
+		mr_hann(w, n, 1.0 / 32768);
+		mr_window_i16(in, w, n, out);
+		for (size_t i = 0; i < n; i++)
+			assert_true(out[i] == (double)in[i] * w[i]);
+		mr_window_f32(reals, w, n, out);
+		for (size_t i = 0; i < n; i++)
+			assert_true(out[i] == (double)reals[i] * w[i]);
+		assert_true(out[n] == 9);
+	}
+	mr_hann(w, 4, 1);
+	assert_true(w[0] == 0 && fabs(w[1] - 0.5) < 1e-12 && w[2] == 1);
+}
+
+static void test_bands_and_magnitudes_are_the_plain_twins(void **state)
+{
+	static double z[2 * N];
+	static float weight[4 * N], x[20 * N], a[20 * N], b[20 * N];
+	struct mr_band band[N];
+	uint64_t seed = 9;
+
+	(void)state;
+	for (int round = 0; round < 400; round++) {
+		size_t in = 2 + draw(&seed) % (N - 2);
+		size_t bins = 1 + draw(&seed) % 90, rows = draw(&seed) % 20;
+		double high = 100 + (double)(draw(&seed) % 7900);
+
+		mr_mel_bands(in, bins, 16000, 60, high, band, weight);
+		for (size_t i = 0; i < rows * in; i++)
+			x[i] = (float)number(&seed, 24);
+		mr_bands_apply(band, bins, weight, x, in, rows, a);
+		mr_bands_apply_plain(band, bins, weight, x, in, rows, b);
+		assert_memory_equal(a, b, rows * bins * sizeof(float));
+		for (size_t i = 0; i < 2 * in; i++)
+			z[i] = (double)number(&seed, 30) *
+			       exp2(-(double)(i % 70));
+		mr_magnitude(z, in, a);
+		mr_magnitude_plain(z, in, b);
+		assert_memory_equal(a, b, in * sizeof(float));
+	}
+}
+
+static void test_a_logarithm_does_not_depend_on_its_neighbours(void **state)
+{
+	static float in[N], a[N], b[1];
+	uint64_t seed = 6;
+
+	(void)state;
+	for (int round = 0; round < 50; round++) {
+		for (int i = 0; i < N; i++)
+			in[i] = draw(&seed) % 40 ?
+					(float)exp2((double)(draw(&seed) % 40) -
+						    20.3) :
+					0;
+		mr_log(in, 0, N, a);
+		for (int i = 0; i < N; i++) {
+			mr_log(in + i, 0, 1, b);
+			assert_memory_equal(a + i, b, sizeof(*b));
+		}
+	}
 }
 
 static void test_magnitudes_are_those_of_f64(void **state)
@@ -210,7 +272,10 @@ int main(void)
 		cmocka_unit_test(
 			test_the_logarithm_of_odd_numbers_is_the_c_librarys),
 		cmocka_unit_test(test_sparse_mel_is_the_full_product),
-		cmocka_unit_test(test_windows_are_filled_up_with_zeros),
+		cmocka_unit_test(test_windows_are_products),
+		cmocka_unit_test(test_bands_and_magnitudes_are_the_plain_twins),
+		cmocka_unit_test(
+			test_a_logarithm_does_not_depend_on_its_neighbours),
 		cmocka_unit_test(test_magnitudes_are_those_of_f64),
 	};
 

@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 
+#include <FLAC/stream_encoder.h>
 #include <jpeglib.h>
 #include <spng.h>
 
@@ -269,6 +270,78 @@ static void make_images(void)
 	}
 }
 
+/* Three kinds of sound, all of them of so many samples: WAV, FLAC whose head
+ * tells that or does not, and MP3, which is silence. */
+enum { SOUND = 2 * 1152 };
+
+static FLAC__StreamEncoderWriteStatus on_flac(const FLAC__StreamEncoder *e,
+					      const FLAC__byte *bytes, size_t n,
+					      unsigned samples, unsigned frame,
+					      void *data)
+{
+	(void)e;
+	(void)samples;
+	(void)frame;
+	return fwrite(bytes, 1, n, data) == n ?
+		       FLAC__STREAM_ENCODER_WRITE_STATUS_OK :
+		       FLAC__STREAM_ENCODER_WRITE_STATUS_FATAL_ERROR;
+}
+
+static void put_flac(const char *name, const int16_t *x, bool tell)
+{
+	FILE *f = fopen(textf("%s/%s", top, name), "wb");
+	FLAC__StreamEncoder *e = FLAC__stream_encoder_new();
+	FLAC__int32 wide[SOUND];
+
+	for (int i = 0; i < SOUND; i++)
+		wide[i] = x[i];
+	FLAC__stream_encoder_set_channels(e, 1);
+	FLAC__stream_encoder_set_sample_rate(e, 48000);
+	FLAC__stream_encoder_set_total_samples_estimate(e, tell ? SOUND : 0);
+	assert_int_equal(FLAC__stream_encoder_init_stream(e, on_flac, NULL,
+							  NULL, NULL, f),
+			 FLAC__STREAM_ENCODER_INIT_STATUS_OK);
+	assert_true(FLAC__stream_encoder_process_interleaved(e, wide, SOUND));
+	assert_true(FLAC__stream_encoder_finish(e));
+	FLAC__stream_encoder_delete(e);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void put_wav(const char *name, const int16_t *x)
+{
+	uint8_t file[44 + 2 * SOUND] = "RIFF....WAVEfmt \20\0\0\0\1\0\1";
+
+	mr_le32_put(file + 4, sizeof(file) - 8);
+	mr_le32_put(file + 24, 48000);
+	mr_le32_put(file + 28, 96000);
+	mr_le32_put(file + 32, 2 | 16 << 16);
+	memcpy(file + 36, "data", 4);
+	mr_le32_put(file + 40, 2 * SOUND);
+	memcpy(file + 44, x, 2 * SOUND);
+	put(name, file, sizeof(file));
+}
+
+static void make_sounds(void)
+{
+	static const uint8_t silence[2][192] = { { 0xff, 0xfb, 0x54, 0xc0 },
+						 { 0xff, 0xfb, 0x54, 0xc0 } };
+	int16_t x[SOUND];
+
+	assert_int_equal(mkdir(textf("%s/sounds", top), 0755), 0);
+	for (uint64_t i = 0; i < N; i++) {
+		const char *name = textf("sounds/%02d", (int)i);
+
+		for (size_t k = 0; k < SOUND; k++)
+			x[k] = (int16_t)(byte_at(i, k) * 50);
+		if (i % 4 == 0)
+			put_wav(name, x);
+		else if (i % 4 == 3)
+			put(name, silence, sizeof(silence));
+		else
+			put_flac(name, x, i % 4 == 1);
+	}
+}
+
 /* A member of a tar in ustar's form. */
 static void put_member(FILE *f, const char *name, const void *data, size_t n)
 {
@@ -480,6 +553,7 @@ static int make_data(void **state)
 	put_npy("x.npy", "|u1", 2, shape, rows, sizeof(rows));
 	put_npy("y.npy", "<i8", 1, shape, labels, sizeof(labels));
 	make_images();
+	make_sounds();
 	make_tars();
 	put_tfrecord(rows);
 	put_mds(rows);
@@ -499,8 +573,9 @@ struct job {
 	const char *text; /* with %s for the directory, twice */
 	bool labels;	  /* three times the number */
 	bool padded, missing;
-	bool images; /* what they give is known from a run without failure */
-	bool ids;    /* bytes as tokens */
+	const char *known; /* of this field it is known what is right: what a
+			    * run without failure gave */
+	bool ids;	   /* bytes as tokens */
 	int on_error, threads, fetch;
 	int order;
 	bool uring;
@@ -543,12 +618,13 @@ static void on_alarm(int sig)
 		}                                                           \
 	} while (0)
 
-/* A hash of each image, 0 as long as it is not known. */
+/* A hash of each sample, 0 as long as it is not known. */
 static uint64_t known[EPOCHS][N];
 
-static bool image_is_right(const struct mr_batch *b, uint64_t i)
+static bool is_as_known(const struct job *j, const struct mr_batch *b,
+			uint64_t i)
 {
-	const struct mr_tensor *t = &mr_batch_find(b, "image")->tensor;
+	const struct mr_tensor *t = &mr_batch_find(b, j->known)->tensor;
 	size_t n = mr_tensor_bytes(t) / mr_batch_count(b);
 	const uint8_t *p = (const uint8_t *)t->data + i * n;
 	uint64_t *want = &known[mr_batch_epoch(b)][mr_batch_indices(b)[i]];
@@ -689,9 +765,9 @@ static int consume(const struct job *j, struct mr_loader *l,
 		CHECK(e == MR_OK || e == MR_END, "next() gave %d", e);
 		ends += e == MR_END;
 		for (uint64_t i = 0; b && i < mr_batch_count(b); i++) {
-			CHECK(j->images ? image_is_right(b, i) :
-			      j->ids	? text_is_right(b, i) :
-					  row_is_right(j, b, i),
+			CHECK(j->known ? is_as_known(j, b, i) :
+			      j->ids   ? text_is_right(b, i) :
+					 row_is_right(j, b, i),
 			      "a wrong row %d", (int)i);
 			seen[mr_batch_epoch(b)][mr_batch_indices(b)[i]]++;
 		}
@@ -1151,7 +1227,7 @@ static void test_verifying_survives_every_failure(void **state)
 
 static void check_images(const char *text)
 {
-	struct job j = { .text = text, .images = true, .threads = 2 };
+	struct job j = { .text = text, .known = "image", .threads = 2 };
 
 	for (uint64_t e = 0; e < EPOCHS; e++)
 		memset(known[e], 0, sizeof(known[e]));
@@ -1180,6 +1256,25 @@ static void test_images_step_by_step_survive_every_failure(void **state)
 	check_images("files %s/images | decode_image fast=yes | flip | "
 		     "resize 40 | random_crop 12 padding=3 | "
 		     "random_crop 10 padding=1 | cast f32 | batch 4");
+}
+
+static void test_sounds_survive_every_failure(void **state)
+{
+	struct job j = {
+		.text = "files %s/sounds | decode_audio | resample 16000 | "
+			"stft 64 32 fft=64 rate=16000 | mel 9 rate=16000 | "
+			"log | batch 4 pad=0",
+		.known = "audio",
+	};
+
+	(void)state;
+	check_kind(j);
+	j.text = "files %s/sounds | decode_audio f32 lenient=yes | "
+		 "stft 64 32 fft=64 | batch 4 pad=0";
+	check_kind(j);
+	setenv("MILLRACE_NO_JOIN", "1", 1);
+	check_kind(j);
+	unsetenv("MILLRACE_NO_JOIN");
 }
 
 static void test_explaining_survives_every_failure(void **state)
@@ -1237,6 +1332,7 @@ int main(void)
 		cmocka_unit_test(test_joined_images_survive_every_failure),
 		cmocka_unit_test(
 			test_images_step_by_step_survive_every_failure),
+		cmocka_unit_test(test_sounds_survive_every_failure),
 		cmocka_unit_test(test_explaining_survives_every_failure),
 	};
 

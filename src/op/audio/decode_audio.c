@@ -137,11 +137,13 @@ static int start(const struct mr_opctx *cx, const struct mr_tensor *in)
 			e = mr_mp3_start(l->mp3, in->data, n, &l->sound,
 					 cx->err);
 	}
+	if (!e && cx->rate)
+		*cx->rate = l->sound.rate;
 	if (!e && d->rate && d->rate != l->sound.rate)
 		e = mr_err_set(cx->err, MR_EDATA,
 			       "%lld samples per second, and rate=%lld is "
-			       "wanted; convert it, or leave it out with "
-			       "--on-error skip",
+			       "wanted; `resample` instead of rate= converts "
+			       "it, --on-error skip leaves it out",
 			       (long long)l->sound.rate, (long long)d->rate);
 	return e;
 }
@@ -161,6 +163,17 @@ static int decode(const struct mr_opctx *cx, struct mr_pcm *to)
 	}
 }
 
+/* Where a file says how many samples it has, or how many at most, they are
+ * decoded to where they belong. What a lenient decoder finds nobody knows. */
+static int64_t room(const struct mr_opctx *cx)
+{
+	const struct decode_audio *d = cx->self;
+	const struct local *l = cx->local;
+
+	return l->sound.samples < 0 && !d->lenient ? l->sound.most :
+						     l->sound.samples;
+}
+
 /* A claim is believed as far as the memory goes; else all is decoded now. */
 static int shape(const struct mr_opctx *cx, const struct mr_tensor *in,
 		 struct mr_tensor *out)
@@ -175,17 +188,17 @@ static int shape(const struct mr_opctx *cx, const struct mr_tensor *in,
 	own->as = as(d);
 	own->channels = own->as.mono ? 1 : l->sound.channels;
 	out->shape[1] = l->sound.channels;
-	out->shape[0] = l->sound.samples;
-	if (l->sound.samples < 0) {
+	out->shape[0] = room(cx);
+	if (out->shape[0] < 0) {
 		own->used = 0;
 		own->max = cx->limit;
 		e = decode(cx, own);
 		out->shape[0] = (int64_t)own->used;
-	} else if ((uint64_t)l->sound.samples > cx->limit / mr_pcm_size(own)) {
+	} else if ((uint64_t)out->shape[0] > cx->limit / mr_pcm_size(own)) {
 		e = mr_err_set(cx->err, MR_ELIMIT,
 			       "%lld samples need more than the %zu bytes that "
 			       "a sample may take; raise --memory",
-			       (long long)l->sound.samples, cx->limit);
+			       (long long)out->shape[0], cx->limit);
 	}
 	return e;
 }
@@ -195,18 +208,23 @@ static int run(const struct mr_opctx *cx, const struct mr_tensor *in,
 {
 	struct local *l = cx->local;
 	struct mr_pcm to = l->own;
+	int64_t n = room(cx);
+	int e;
 
 	(void)in;
-	if (l->sound.samples < 0) {
+	if (n < 0) {
 		if (to.used)
 			memcpy(out->data, to.data, mr_tensor_bytes(out));
 		return 0;
 	}
 	to.data = out->data;
 	to.used = 0;
-	to.cap = (size_t)l->sound.samples * mr_pcm_size(&to);
+	to.cap = (size_t)n * mr_pcm_size(&to);
 	to.max = 0;
-	return decode(cx, &to);
+	e = decode(cx, &to);
+	if (l->sound.samples < 0)
+		out->shape[0] = (int64_t)to.used;
+	return e;
 }
 
 const struct mr_op mr_op_decode_audio = {

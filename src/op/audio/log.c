@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* log: the natural logarithm of each number. */
-#include "kernel/spectrum.h"
-#include "op/op.h"
+#include "op/frames.h"
 
 struct log {
 	double offset;
@@ -34,6 +33,17 @@ static int run(const struct mr_opctx *cx, const struct mr_tensor *in,
 	return 0;
 }
 
+static int map(const struct mr_opctx *cx, const float *src, size_t inputs,
+	       size_t n, float *dst)
+{
+	const struct log *l = cx->self;
+
+	mr_log(src, (float)l->offset, inputs * n, dst);
+	return 0;
+}
+
+static const struct mr_frames_op frames_op = { .map = map };
+
 const struct mr_op mr_op_log = {
 	.name = "log",
 	.help = "ln(x + offset), f32",
@@ -42,4 +52,5 @@ const struct mr_op mr_op_log = {
 	.params = params,
 	.infer = infer,
 	.run = run,
+	.frames = &frames_op,
 };

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mel: the frequencies of a spectrogram gathered into bins, as TensorFlow's
  * linear_to_mel_weight_matrix does. */
-#include "kernel/spectrum.h"
-#include "op/op.h"
+#include "op/frames.h"
 
 struct mel {
 	int64_t bins;
@@ -16,6 +15,7 @@ struct local {
 	size_t inputs;
 	struct mr_band *band;
 	float *weight;
+	struct mr_columns want;
 };
 
 static const struct mr_param params[] = {
@@ -69,8 +69,8 @@ static void drop(void *local)
 	free(l->weight);
 }
 
-static int prepare(const struct mel *m, struct local *l, size_t inputs,
-		   struct mr_err *err)
+static int make_weights(const struct mel *m, struct local *l, size_t inputs,
+			struct mr_err *err)
 {
 	size_t bins = (size_t)m->bins, n;
 
@@ -84,28 +84,58 @@ static int prepare(const struct mel *m, struct local *l, size_t inputs,
 		return MR_ENOMEM;
 	mr_mel_bands(inputs, bins, (double)m->rate, m->fmin, m->fmax, l->band,
 		     l->weight);
+	l->want = mr_bands_columns(l->band, bins);
 	l->inputs = inputs;
 	return 0;
+}
+
+static int prepare(const struct mr_opctx *cx, size_t inputs)
+{
+	const struct mel *m = cx->self;
+	struct local *l = cx->local;
+	int e = mr_rate_check(cx, "mel", m->rate);
+
+	if (e || l->inputs == inputs)
+		return e;
+	drop(l);
+	*l = (struct local){ 0 };
+	return make_weights(m, l, inputs, cx->err);
+}
+
+static int needs(const struct mr_opctx *cx, size_t inputs,
+		 struct mr_columns *want)
+{
+	const struct local *l = cx->local;
+	int e = prepare(cx, inputs);
+
+	if (!e)
+		*want = l->want;
+	return e;
+}
+
+/* ---- rows ---- */
+
+static int map(const struct mr_opctx *cx, const float *src, size_t inputs,
+	       size_t n, float *dst)
+{
+	const struct mel *m = cx->self;
+	const struct local *l = cx->local;
+	int e = prepare(cx, inputs);
+
+	if (!e)
+		mr_bands_apply(l->band, (size_t)m->bins, l->weight, src, inputs,
+			       n, dst);
+	return e;
 }
 
 static int run(const struct mr_opctx *cx, const struct mr_tensor *in,
 	       struct mr_tensor *out)
 {
-	const struct mel *m = cx->self;
-	struct local *l = cx->local;
-	size_t inputs = (size_t)in->shape[1];
-	int e = 0;
-
-	if (l->inputs != inputs) {
-		drop(l);
-		*l = (struct local){ 0 };
-		e = prepare(m, l, inputs, cx->err);
-	}
-	if (!e)
-		mr_bands_apply(l->band, (size_t)m->bins, l->weight, in->data,
-			       inputs, (size_t)in->shape[0], out->data);
-	return e;
+	return map(cx, in->data, (size_t)in->shape[1], (size_t)in->shape[0],
+		   out->data);
 }
+
+static const struct mr_frames_op frames_op = { .map = map, .needs = needs };
 
 const struct mr_op mr_op_mel = {
 	.name = "mel",
@@ -118,4 +148,5 @@ const struct mr_op mr_op_mel = {
 	.run = run,
 	.local = sizeof(struct local),
 	.drop = drop,
+	.frames = &frames_op,
 };

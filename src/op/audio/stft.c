@@ -5,8 +5,7 @@
 
 #include <fftw3.h>
 
-#include "kernel/spectrum.h"
-#include "op/op.h"
+#include "op/frames.h"
 
 struct stft {
 	const char *frame_text, *step_text;
@@ -152,33 +151,76 @@ static int shape(const struct mr_opctx *cx, const struct mr_tensor *in,
 	return 0;
 }
 
-static int run(const struct mr_opctx *cx, const struct mr_tensor *in,
-	       struct mr_tensor *out)
+/* ---- frames ---- */
+
+/* The thread's own: a frame, 0 behind its window, and its spectrum. */
+struct local {
+	double *x, *z;
+};
+
+static void drop(void *local)
+{
+	struct local *l = local;
+
+	free(l->x);
+	free(l->z);
+}
+
+static int prepare(const struct stft *s, struct local *l, struct mr_err *err)
+{
+	size_t n = (size_t)s->fft;
+
+	if (!l->x)
+		l->x = mr_alloc_aligned(n * sizeof(*l->x), err);
+	if (l->x && !l->z)
+		l->z = mr_alloc_aligned((n + 2) * sizeof(*l->z), err);
+	return l->z ? 0 : MR_ENOMEM;
+}
+
+/* An r2c transform leaves its input as it is, and so the zeros in it. */
+static void transform(const struct stft *s, const struct local *l,
+		      const struct mr_tensor *in, size_t frame)
+{
+	size_t at = frame * s->step;
+
+	if (in->dtype == MR_I16)
+		mr_window_i16((const int16_t *)in->data + at, s->window_i16,
+			      s->frame, l->x);
+	else
+		mr_window_f32((const float *)in->data + at, s->window, s->frame,
+			      l->x);
+	fftw_execute_dft_r2c(s->plan, l->x, (fftw_complex *)l->z);
+}
+
+static int make(const struct mr_opctx *cx, const struct mr_tensor *in,
+		size_t at, size_t n, const struct mr_columns *want, float *dst)
 {
 	const struct stft *s = cx->self;
-	size_t n = (size_t)s->fft, values = n / 2 + 1;
-	double *x = mr_arena_take(cx->scratch, n * sizeof(*x));
-	double *z = mr_arena_take(cx->scratch, (n + 2) * sizeof(*z));
+	const struct local *l = cx->local;
+	size_t values = (size_t)s->fft / 2 + 1;
+	int e = prepare(s, cx->local, cx->err);
 
-	if (!x || !z)
-		return mr_err_set(cx->err, MR_ELIMIT,
-				  "no memory for a transform of %zu; raise "
-				  "--memory",
-				  n);
-	for (size_t i = 0; i < (size_t)out->shape[0]; i++) {
-		size_t at = i * s->step;
-
-		if (in->dtype == MR_I16)
-			mr_window_i16((const int16_t *)in->data + at,
-				      s->window_i16, s->frame, n, x);
-		else
-			mr_window_f32((const float *)in->data + at, s->window,
-				      s->frame, n, x);
-		fftw_execute_dft_r2c(s->plan, x, (fftw_complex *)z);
-		mr_magnitude(z, values, (float *)out->data + i * values);
+	if (!e)
+		e = mr_rate_check(cx, "stft", s->rate);
+	if (e)
+		return e;
+	for (size_t i = 0; i < n; i++, dst += values) {
+		transform(s, l, in, at + i);
+		mr_magnitude(l->z + 2 * want->first, want->count,
+			     dst + want->first);
 	}
 	return 0;
 }
+
+static int run(const struct mr_opctx *cx, const struct mr_tensor *in,
+	       struct mr_tensor *out)
+{
+	struct mr_columns all = { 0, (size_t)out->shape[1] };
+
+	return make(cx, in, 0, (size_t)out->shape[0], &all, out->data);
+}
+
+static const struct mr_frames_op frames_op = { .make = make };
 
 const struct mr_op mr_op_stft = {
 	.name = "stft",
@@ -191,4 +233,7 @@ const struct mr_op mr_op_stft = {
 	.infer = infer,
 	.shape = shape,
 	.run = run,
+	.local = sizeof(struct local),
+	.drop = drop,
+	.frames = &frames_op,
 };
