@@ -227,8 +227,9 @@ static int choose_lanes(struct mr_page *p, struct mr_err *err)
 	for (int turn = 0; turn < 2; turn++) {
 		for (size_t i = 0; i < r->threads; i++) {
 			const struct mr_roll_thread *t = &r->thread[i];
+			bool later = (t->kinds & consumes) == 0;
 
-			if (!t->spans || !(t->kinds & consumes) != turn)
+			if (!t->spans || later != turn)
 				continue;
 			p->all_lanes++;
 			if (p->lanes == MR_PAGE_LANES)
