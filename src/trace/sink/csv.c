@@ -11,6 +11,8 @@ struct csv {
 	const struct mr_roll *r;
 	uint64_t wall; /* what turns a time into one since 1970 */
 	char name[256][128]; /* of the steps, quoted where it must be */
+	const struct mr_roll_thread *thread; /* the last one, and its role: */
+	char role[2 * sizeof(((struct mr_roll_thread *)0)->role)];
 };
 
 /* As RFC 4180 has it. */
@@ -64,16 +66,17 @@ static void put_span(void *self, struct mr_roll_thread *t,
 		     const struct mr_mrt_span *s)
 {
 	struct csv *c = self;
-	char role[2 * sizeof(t->role)];
 
-	quote(role, sizeof(role), t->role);
+	if (t != c->thread)
+		quote(c->role, sizeof(c->role), t->role);
+	c->thread = t;
 	put_name(c, s);
 	put_number(c, s->start + c->wall, true);
 	put_number(c, s->duration, true);
 	put_number(c, (uint64_t)t->pid, t->pid > 0);
 	put_number(c, (uint64_t)t->tid, t->tid > 0);
 	mr_out_add(c->o, ",", 1);
-	mr_out_text(c->o, role);
+	mr_out_text(c->o, c->role);
 	put_number(c, s->batch, s->batch != MR_NO_BATCH);
 	put_number(c, s->sample, s->sample != MR_NO_SAMPLE);
 	put_number(c, s->bytes, true);

@@ -10,8 +10,6 @@
 #include "core/json.h"
 #include "core/mem.h"
 
-enum { ROOM = 256 << 10 };
-
 static int make(struct mr_out *o, struct mr_err *err)
 {
 	struct mr_str name = { 0 };
@@ -35,7 +33,7 @@ int mr_out_open(struct mr_out *o, const char *path, struct mr_err *err)
 	int e;
 
 	*o = (struct mr_out){ .fd = -1, .path = path };
-	o->buf = mr_alloc(1, ROOM, err);
+	o->buf = mr_alloc(1, MR_OUT_ROOM, err);
 	e = o->buf ? make(o, err) : MR_ENOMEM;
 	if (e)
 		mr_out_drop(o);
@@ -49,10 +47,11 @@ static void flush(struct mr_out *o)
 	o->used = 0;
 }
 
-void mr_out_add(struct mr_out *o, const char *text, size_t n)
+/* Over the end of the buffer. */
+void mr_out_long(struct mr_out *o, const char *text, size_t n)
 {
-	while (n > ROOM - o->used) {
-		size_t k = ROOM - o->used;
+	while (n > MR_OUT_ROOM - o->used) {
+		size_t k = MR_OUT_ROOM - o->used;
 
 		memcpy(o->buf + o->used, text, k);
 		o->used += k;
@@ -60,8 +59,7 @@ void mr_out_add(struct mr_out *o, const char *text, size_t n)
 		n -= k;
 		flush(o);
 	}
-	memcpy(o->buf + o->used, text, n);
-	o->used += n;
+	mr_out_add(o, text, n);
 }
 
 void mr_out_text(struct mr_out *o, const char *text)
@@ -72,9 +70,24 @@ void mr_out_text(struct mr_out *o, const char *text)
 /* The digits end before `end`; returns where they begin. */
 static char *digits(char *end, uint64_t v)
 {
-	do
-		*--end = (char)('0' + v % 10);
-	while (v /= 10);
+	static const char pairs[] = "00010203040506070809"
+				    "10111213141516171819"
+				    "20212223242526272829"
+				    "30313233343536373839"
+				    "40414243444546474849"
+				    "50515253545556575859"
+				    "60616263646566676869"
+				    "70717273747576777879"
+				    "80818283848586878889"
+				    "90919293949596979899";
+
+	for (; v >= 100; v /= 100) {
+		end -= 2;
+		memcpy(end, pairs + 2 * (v % 100), 2);
+	}
+	if (v >= 10)
+		*--end = pairs[2 * v + 1];
+	*--end = v >= 10 ? pairs[2 * v] : (char)('0' + v);
 	return end;
 }
 

@@ -18,8 +18,10 @@ struct mr_out {
 	int failed; /* errno; what follows is ignored */
 };
 
+enum { MR_OUT_ROOM = 256 << 10 };
+
 int mr_out_open(struct mr_out *o, const char *path, struct mr_err *err);
-void mr_out_add(struct mr_out *o, const char *text, size_t n);
+void mr_out_long(struct mr_out *o, const char *text, size_t n);
 void mr_out_text(struct mr_out *o, const char *text);
 void mr_out_uint(struct mr_out *o, uint64_t v);
 /* Nanoseconds as microseconds, all digits: "12.345". */
@@ -29,5 +31,16 @@ void mr_out_quoted(struct mr_out *o, const char *text);
 /* The file is whole; after an error it is as if nothing had been written. */
 int mr_out_close(struct mr_out *o, struct mr_err *err);
 void mr_out_drop(struct mr_out *o);
+
+/* Inline: an event is some twenty of them. */
+static inline void mr_out_add(struct mr_out *o, const char *text, size_t n)
+{
+	if (n > MR_OUT_ROOM - o->used) {
+		mr_out_long(o, text, n);
+		return;
+	}
+	memcpy(o->buf + o->used, text, n);
+	o->used += n;
+}
 
 #endif
