@@ -66,8 +66,8 @@ static uint64_t column_start(const struct mr_page *p, size_t i)
 {
 	uint64_t whole = p->r->end - p->r->start;
 
-	return p->r->start + (uint64_t)((double)whole * (double)i /
-					MR_PAGE_COLUMNS);
+	return p->r->start +
+	       (uint64_t)((double)whole * (double)i / MR_PAGE_COLUMNS);
 }
 
 static size_t column_of(const struct mr_page *p, uint64_t at)
@@ -184,12 +184,10 @@ static void offer_slow(struct mr_page *p, uint8_t lane,
 		p->slows++;
 	for (; i && s->duration > p->slow[i - 1].ns; i--)
 		p->slow[i] = p->slow[i - 1];
-	p->slow[i] = (struct mr_slow){ s->sample,
-				       s->batch,
-				       s->start,
-				       s->duration,
-				       lane,
-				       (s->flags & MR_SPAN_FAILED) != 0 };
+	p->slow[i] =
+		(struct mr_slow){ s->sample, s->batch,
+				  s->start,  s->duration,
+				  lane,	     (s->flags & MR_SPAN_FAILED) != 0 };
 }
 
 /* ---- all of it ---- */

@@ -14,7 +14,7 @@ extern const char mr_trace_page[]; /* trace.html */
 static const char hole[] = "/*DATA*/null";
 
 static const char *const doings[MR_DOINGS] = {
-	"read",	    "steps", "collate", "wait_in", "wait_out",
+	"read",	  "steps", "collate", "wait_in", "wait_out",
 	"engine", "next",  "consume", "other",
 };
 
@@ -26,7 +26,9 @@ static void put_meta(struct mr_json *j, const struct mr_roll *r)
 		"pipeline", "version", "threads", "order",   "seed",
 		"samples",  "batch",   "clock",	  "foreign",
 	};
-	struct json_object *machine = NULL;
+	static const char *const of_machine[] = { "cpu", "cores", "memory",
+						  "kernel" };
+	struct json_object *machine = NULL, *v;
 
 	mr_json_open(j, "meta", '{');
 	for (size_t i = 0; i < MR_COUNT(said); i++)
@@ -34,11 +36,11 @@ static void put_meta(struct mr_json *j, const struct mr_roll *r)
 			mr_json_text(j, said[i], mr_roll_meta(r, said[i]));
 	if (r->meta)
 		json_object_object_get_ex(r->meta, "machine", &machine);
-	if (machine && json_object_is_type(machine, json_type_object)) {
-		json_object_object_foreach(machine, key, v)
-			mr_json_text(j, key,
-				     v ? json_object_get_string(v) : "");
-	}
+	for (size_t i = 0; i < MR_COUNT(of_machine); i++)
+		if (json_object_is_type(machine, json_type_object) &&
+		    json_object_object_get_ex(machine, of_machine[i], &v) && v)
+			mr_json_text(j, of_machine[i],
+				     json_object_get_string(v));
 	mr_json_close(j, '}');
 }
 

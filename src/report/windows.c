@@ -53,7 +53,9 @@ static int longer_first(const void *a, const void *b)
 {
 	const struct mr_drawn *x = a, *y = b;
 
-	return x->duration < y->duration ? 1 : x->duration > y->duration ? -1 : 0;
+	return x->duration < y->duration ? 1 :
+	       x->duration > y->duration ? -1 :
+					   0;
 }
 
 static int by_start(const void *a, const void *b)

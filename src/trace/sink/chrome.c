@@ -22,9 +22,9 @@ struct chrome {
 	const struct mr_roll *r;
 	struct mr_nest *nest;
 	char *name[256]; /* of the steps, quoted */
-	uint64_t apart; /* asynchronous events so far: their ids */
+	uint64_t apart;	 /* asynchronous events so far: their ids */
 	bool comma;
-	int64_t *ready; /* batches made and not taken: differences, by cell */
+	int64_t *ready;	 /* batches made and not taken: differences, by cell */
 	uint64_t *ended; /* samples, by cell */
 	size_t rates;
 };
@@ -260,9 +260,8 @@ static int by_pid(const void *a, const void *b)
 static int put_people(struct chrome *c, struct mr_err *err)
 {
 	const struct mr_roll *r = c->r;
-	const struct mr_roll_thread **of =
-		mr_alloc(r->threads, sizeof(const struct mr_roll_thread *),
-			 err);
+	const struct mr_roll_thread **of = mr_alloc(
+		r->threads, sizeof(const struct mr_roll_thread *), err);
 
 	if (!of)
 		return MR_ENOMEM;

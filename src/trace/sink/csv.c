@@ -9,7 +9,7 @@
 struct csv {
 	struct mr_out *o;
 	const struct mr_roll *r;
-	uint64_t wall; /* what turns a time into one since 1970 */
+	uint64_t wall;	     /* what turns a time into one since 1970 */
 	char name[256][128]; /* of the steps, quoted where it must be */
 	const struct mr_roll_thread *thread; /* the last one, and its role: */
 	char role[2 * sizeof(((struct mr_roll_thread *)0)->role)];
@@ -92,9 +92,10 @@ int mr_csv_write(struct mr_out *o, struct mr_roll *r, struct mr_mrt *m,
 	c.wall = r->header.realtime - r->header.monotonic;
 	for (int i = 0; i < 256; i++)
 		quote(c.name[i], sizeof(c.name[i]),
-		      i ? mr_roll_name(r, &(struct mr_mrt_span){
-						   .kind = MR_SPAN_STEP,
-						   .step = (uint8_t)i }) :
+		      i ? mr_roll_name(
+				  r,
+				  &(struct mr_mrt_span){ .kind = MR_SPAN_STEP,
+							 .step = (uint8_t)i }) :
 			  "Loader");
 	mr_out_text(o, "name,start,duration,pid,tid,role,batch,sample,bytes,"
 		       "failed\n");

@@ -62,9 +62,8 @@ static void fold(void *self, const struct mr_roll_thread *t,
 		    &f->failed))
 		return;
 	for (size_t i = 0; i < count; i++) {
-		uint32_t above = n[i].parent == MR_NEST_NONE ?
-					 role :
-					 f->at[n[i].parent];
+		uint32_t above =
+			n[i].parent == MR_NEST_NONE ? role : f->at[n[i].parent];
 
 		f->at[i] = place_of(f, above, &n[i].s);
 		add(f, f->at[i], &n[i]);

@@ -25,8 +25,8 @@ int mr_folds_new(struct mr_folds **out, struct mr_err *err)
 	if (!f)
 		return MR_ENOMEM;
 	f->slot = mr_map(SLOTS * sizeof(*f->slot), err);
-	if (!f->slot || mr_grow(&f->at, &f->cap, 1, sizeof(*f->at), PLACES,
-				err)) {
+	if (!f->slot ||
+	    mr_grow(&f->at, &f->cap, 1, sizeof(*f->at), PLACES, err)) {
 		mr_folds_free(f);
 		return MR_ENOMEM;
 	}

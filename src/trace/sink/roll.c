@@ -8,7 +8,12 @@
 #include "core/mem.h"
 
 /* How often a batch was made, taken and used: two bits each, up to 2. */
-enum { MADE = 0, TAKEN = 2, USED = 4, ONCE = 1 << MADE | 1 << TAKEN | 1 << USED };
+enum {
+	MADE = 0,
+	TAKEN = 2,
+	USED = 4,
+	ONCE = 1 << MADE | 1 << TAKEN | 1 << USED
+};
 
 /* ---- threads ---- */
 
@@ -143,13 +148,18 @@ static void take_name(struct mr_roll *r, const struct mr_mrt_chunk *c,
 static void take_meta(struct mr_roll *r, const struct mr_mrt_chunk *c)
 {
 	struct json_object *j = parse(c);
+	struct json_object_iterator i, end;
 
 	if (!j || !r->meta) {
 		r->meta = j ? j : r->meta;
 		return;
 	}
-	json_object_object_foreach(j, key, v)
-		json_object_object_add(r->meta, key, json_object_get(v));
+	i = json_object_iter_begin(j);
+	end = json_object_iter_end(j);
+	for (; !json_object_iter_equal(&i, &end); json_object_iter_next(&i))
+		json_object_object_add(
+			r->meta, json_object_iter_peek_name(&i),
+			json_object_get(json_object_iter_peek_value(&i)));
 	json_object_put(j);
 }
 

@@ -20,7 +20,7 @@ struct mr_roll_thread {
 	char name[64], role[16];
 	uint32_t number;
 	int64_t pid, tid;
-	int64_t lane; /* unlike any other of its process */
+	int64_t lane;	/* unlike any other of its process */
 	uint32_t kinds; /* of spans it has: bit by kind */
 	uint64_t spans, lost;
 };
@@ -33,13 +33,13 @@ struct mr_roll_key {
 
 struct mr_roll {
 	struct mr_mrt_header header;
-	struct json_object *meta; /* or NULL */
-	char *step[256];	  /* names; NULL: none */
+	struct json_object *meta;      /* or NULL */
+	char *step[256];	       /* names; NULL: none */
 	struct mr_roll_thread *thread; /* by number - 1 */
 	size_t threads, thread_cap;
 	struct mr_roll_key *key; /* by sample */
 	size_t keys, key_cap;
-	uint8_t *batch; /* MR_ROLL_BATCHES: how often each is there */
+	uint8_t *batch;	   /* MR_ROLL_BATCHES: how often each is there */
 	uint64_t kind[64]; /* spans */
 	uint64_t spans, lost;
 	uint64_t left_out;   /* spans of threads beyond all numbers */
