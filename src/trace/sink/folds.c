@@ -15,6 +15,7 @@ struct mr_folds {
 	struct place *at; /* [0] is the top */
 	size_t count, cap;
 	uint32_t *slot; /* by name and place above; 0: free */
+	bool failed;	/* there was no memory for one */
 };
 
 int mr_folds_new(struct mr_folds **out, struct mr_err *err)
@@ -71,8 +72,10 @@ uint32_t mr_folds_below(struct mr_folds *f, uint32_t above, const char *name)
 	char *text = frame(name);
 	size_t i;
 
-	if (!text)
+	if (!text) {
+		f->failed = true;
 		return above;
+	}
 	for (i = hash(above, text) % SLOTS; f->slot[i]; i = (i + 1) % SLOTS) {
 		const struct place *p = &f->at[f->slot[i]];
 
@@ -83,6 +86,7 @@ uint32_t mr_folds_below(struct mr_folds *f, uint32_t above, const char *name)
 	}
 	if (mr_grow(&f->at, &f->cap, f->count + 1, sizeof(*f->at), PLACES,
 		    NULL)) {
+		f->failed = f->count < PLACES;
 		free(text);
 		return above;
 	}
@@ -114,6 +118,8 @@ static void write_names(const struct mr_folds *f, struct mr_out *o,
 
 void mr_folds_write(const struct mr_folds *f, struct mr_out *o)
 {
+	if (f->failed)
+		o->failed = ENOMEM;
 	for (uint32_t i = 1; i < f->count; i++) {
 		uint64_t us = f->at[i].ns / 1000 + (f->at[i].ns % 1000 >= 500);
 

@@ -123,7 +123,7 @@ void mr_out_quoted(struct mr_out *o, const char *text)
 
 int mr_out_close(struct mr_out *o, struct mr_err *err)
 {
-	int e;
+	int e, code = 0;
 
 	flush(o);
 	e = o->failed;
@@ -133,13 +133,13 @@ int mr_out_close(struct mr_out *o, struct mr_err *err)
 	if (!e && o->temp && rename(o->temp, o->path))
 		e = errno;
 	if (e)
-		mr_err_sys(err, e, o->path, "cannot write");
+		code = mr_err_sys(err, e, o->path, "cannot write");
 	if (!e) {
 		free(o->temp);
 		o->temp = NULL;
 	}
 	mr_out_drop(o);
-	return e ? MR_EIO : 0;
+	return code;
 }
 
 void mr_out_drop(struct mr_out *o)
