@@ -109,10 +109,13 @@ static void look(void *self, struct mr_roll_thread *t,
 int mr_page_windows(struct mr_page *p, struct mr_roll *r, struct mr_mrt *m,
 		    struct mr_err *err)
 {
+	/* room for all there are, if they are few */
+	size_t room = r->spans < 4 * MR_PAGE_SPANS ? (size_t)r->spans + 1 :
+						     4 * MR_PAGE_SPANS;
+
 	choose(p);
 	for (size_t i = 0; i < p->windows; i++) {
-		p->window[i].s = mr_alloc(4 * MR_PAGE_SPANS,
-					  sizeof(struct mr_drawn), err);
+		p->window[i].s = mr_alloc(room, sizeof(struct mr_drawn), err);
 		if (!p->window[i].s)
 			return MR_ENOMEM;
 	}

@@ -25,7 +25,7 @@ static size_t build(const uint8_t *data, size_t size)
 		size_t bytes = data[at + 2] | (size_t)(data[at + 3] & 3) << 8;
 		const char *kind = kinds[data[at] & 7];
 
-		thread = thread == 255 ? 65536 : thread == 254 ? ~0u : thread;
+		thread = thread == 255 ? ~0u : thread;
 		at += 4;
 		bytes = bytes < size - at ? bytes : size - at;
 		if (n + MR_MRT_CHUNK + bytes > sizeof(file))

@@ -260,15 +260,17 @@ static int by_pid(const void *a, const void *b)
 static int put_people(struct chrome *c, struct mr_err *err)
 {
 	const struct mr_roll *r = c->r;
+	size_t n = 0;
 	const struct mr_roll_thread **of = mr_alloc(
 		r->threads, sizeof(const struct mr_roll_thread *), err);
 
 	if (!of)
 		return MR_ENOMEM;
 	for (size_t i = 0; i < r->threads; i++)
-		of[i] = &r->thread[i];
-	qsort(of, r->threads, sizeof(*of), by_pid);
-	for (size_t i = 0; i < r->threads; i++) {
+		if (r->thread[i].spans)
+			of[n++] = &r->thread[i];
+	qsort(of, n, sizeof(*of), by_pid);
+	for (size_t i = 0; i < n; i++) {
 		if (!i || of[i]->pid != of[i - 1]->pid)
 			put_process(c, of[i]);
 		put_meta(c, "thread_name", of[i]->pid, of[i]->lane,
