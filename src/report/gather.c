@@ -62,12 +62,13 @@ static enum mr_doing doing(const struct mr_mrt_span *s)
 	}
 }
 
+/* In whole numbers: a double cannot tell the end of all time from 2^64. */
 static uint64_t column_start(const struct mr_page *p, size_t i)
 {
 	uint64_t whole = p->r->end - p->r->start;
 
-	return p->r->start +
-	       (uint64_t)((double)whole * (double)i / MR_PAGE_COLUMNS);
+	return p->r->start + whole / MR_PAGE_COLUMNS * i +
+	       whole % MR_PAGE_COLUMNS * i / MR_PAGE_COLUMNS;
 }
 
 static size_t column_of(const struct mr_page *p, uint64_t at)
