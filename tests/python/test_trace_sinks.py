@@ -48,7 +48,7 @@ def page_data(html):
 def test_recorded_events_keep_the_formats_rules(recorded):
     events, other = read_chrome(exported(recorded, ".json"))
     lanes = check_chrome(events)
-    assert len(lanes) == 3
+    assert 2 <= len(lanes) <= 3  # one worker may have done it all
     count = collections.Counter(
         e["name"] for lane in lanes.values() for e in lane)
     assert count["sample"] == count["read"] == count["cast"] == 900
@@ -152,6 +152,16 @@ def test_what_sticks_out_is_cut_off_and_told(tmp_path):
     assert [e["args"]["cut_off_us"] for e in steps] == [1000, 2000]
 
 
+def test_a_step_belongs_to_its_sample_however_far_clocks_are_off(tmp_path):
+    path = made(tmp_path, thread(1, "w", "worker", 77, 78),
+                chunk(b"SPAN", span(STEP, 4000, 100, 1, 1, 0)
+                      + span(SAMPLE, 5000, 600, 0, 1, 0)
+                      + span(WORK, 3000, 7000), 1), done())
+    lanes = check_chrome(read_chrome(exported(path, ".json"))[0])
+    assert [(e["name"], e["ts"]) for e in lanes[77, 78]] == [
+        ("work", 2000), ("sample", 4000), ("unnamed step", 4000)]
+
+
 def test_requests_that_overlap_are_apart_from_the_lanes(tmp_path):
     path = made(tmp_path, thread(1, "fetch", "fetch", 77, 78),
                 chunk(b"SPAN", span(FETCH, 2000, 900) + span(FETCH, 2100, 900)
@@ -243,8 +253,8 @@ def test_page_has_the_figures(recorded):
     assert sum(t["hist"][1::2]) == 900
     assert len(d["worst"]) == 12 and len(d["slow"]) == 12
     assert all(s["key"].startswith("é ") for s in d["slow"])
-    assert [lane["role"] for lane in d["lanes"]] == ["consumer", "worker",
-                                                     "worker"]
+    roles = [lane["role"] for lane in d["lanes"]]
+    assert roles[0] == "consumer" and set(roles[1:]) == {"worker"}
     assert d["done"] and not d["cut"] and d["lost"] == 0
 
 
