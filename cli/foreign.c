@@ -15,6 +15,7 @@
 #include "core/machine.h"
 #include "core/mem.h"
 #include "trace/merge.h"
+#include "trace/sampler.h"
 
 extern char **environ;
 
@@ -225,19 +226,55 @@ static int start(char *const argv[], struct mr_err *err)
 	return e ? mr_err_sys(err, e, argv[0], "cannot be run") : 0;
 }
 
-static int run(char *const argv[], int *status, struct mr_err *err)
+/* Which functions the command and its children run in, into a file of its
+ * own among the parts. What is not allowed is left out. */
+struct watch {
+	struct mr_clock clock;
+	struct mr_recorder *recorder;
+	struct mr_sampler *sampler;
+};
+
+static void begin_watch(struct watch *w, const char *parts, int hz)
 {
+	struct mr_mrt_header h;
+	struct mr_err ignored;
+	char path[4096];
+
+	if (!hz || snprintf(path, sizeof(path), "%s/samples.mrt", parts) >=
+			   (int)sizeof(path))
+		return;
+	mr_clock_init(&w->clock);
+	mr_mrt_now(&h);
+	if (mr_recorder_new(&w->recorder, path, &h, &w->clock, 1, &ignored))
+		return;
+	if (mr_sampler_open(&w->sampler, (pid_t)child, hz, w->recorder,
+			    &ignored))
+		w->sampler = NULL;
+}
+
+static void end_watch(struct watch *w)
+{
+	mr_recorder_close(w->recorder, NULL, NULL, NULL);
+	mr_sampler_free(w->sampler);
+}
+
+static int run(char *const argv[], const char *parts, int hz, int *status,
+	       struct mr_err *err)
+{
+	struct watch w = { 0 };
 	int e = start(argv, err);
 
 	*status = 127 << 8; /* as the shell has it */
 	if (e)
 		return e;
-	while (waitpid((pid_t)child, status, 0) < 0)
+	begin_watch(&w, parts, hz);
+	while (!e && waitpid((pid_t)child, status, 0) < 0)
 		if (errno != EINTR)
-			return mr_err_sys(err, errno, argv[0],
-					  "cannot be waited for");
+			e = mr_err_sys(err, errno, argv[0],
+				       "cannot be waited for");
+	end_watch(&w);
 	child = 0;
-	return 0;
+	return e;
 }
 
 int cli_trace_exit(int status)
@@ -331,17 +368,20 @@ static int gather(char *const argv[], const char *parts, const char *out,
 	if (e)
 		return mr_err_prefix(err,
 				     "what was recorded stays in %s: ", parts);
-	if (!got.parts)
+	if (!got.spans) {
 		nothing_seen(parts, argv[0]);
-	else if (got.traces > 1)
+		if (got.parts)
+			unlink(out);
+	}
+	if (got.traces > 1)
 		fprintf(stderr, "millrace: %u ranks, a trace for each\n",
 			got.traces);
 	remove_parts(parts);
-	return got.parts ? 0 : 1;
+	return got.spans ? 0 : 1;
 }
 
-int cli_trace_command(char *const argv[], const char *out, struct mr_err *err,
-		      int *status)
+int cli_trace_command(char *const argv[], const char *out, int hz,
+		      struct mr_err *err, int *status)
 {
 	char *inject = NULL, *parts = NULL;
 	int e = find_inject(&inject, err);
@@ -352,7 +392,7 @@ int cli_trace_command(char *const argv[], const char *out, struct mr_err *err,
 	if (!e) {
 		e = set_environment(inject, parts, err);
 		if (!e)
-			e = run(argv, status, err);
+			e = run(argv, parts, hz, status, err);
 		signal(SIGXFSZ, SIG_IGN); /* an error is told */
 		if (e)
 			remove_parts(parts);

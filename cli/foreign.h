@@ -12,13 +12,14 @@
 /*
  * Run argv (which ends with NULL) and merge what was recorded into `out`, or
  * into out with .rankN before its extension where there are several ranks.
+ * hz: how often a second it is written down which function runs; 0: never.
  * *status is what waitpid() said of the command, also after an error.
  * Returns 0; 1 when nothing was recorded, which has been said on stderr; or
  * an error (the command could not be run, or the trace not be written; then
  * out.parts stays).
  */
-int cli_trace_command(char *const argv[], const char *out, struct mr_err *err,
-		      int *status);
+int cli_trace_command(char *const argv[], const char *out, int hz,
+		      struct mr_err *err, int *status);
 
 /* The exit code for that status; does not return when the command was ended
  * by a signal, but ends by the same one. */

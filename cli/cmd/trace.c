@@ -13,6 +13,7 @@ struct trace {
 	struct mr_options loader;
 	double seconds;
 	const char *rank, *out;
+	int64_t sample;
 	bool summary, json;
 };
 
@@ -20,8 +21,12 @@ struct trace {
 
 static const struct mr_param options[] = {
 	MR_TEXT(T, out, "",
-		"the file; its ending tells the kind: .mrt (trace.mrt when "
-		"none is given)"),
+		"the file; its ending tells the kind: .mrt, .json (Perfetto, "
+		"chrome://tracing), .html, .csv, .folded (flame graphs); "
+		"trace.mrt when none is given"),
+	MR_INT(T, sample, "499", 0, 100000,
+	       "how often a second, of each thread's time, to write down "
+	       "which function runs; 0: never"),
 	MR_BOOL(T, summary, "no",
 		"of a trace: say what is in it, which is done anyway unless "
 		"--out asks for a file"),
@@ -77,6 +82,7 @@ static int record(struct trace *o, const char *pipeline, const char *file)
 	int e;
 
 	o->loader.trace = file;
+	o->loader.sample = o->sample;
 	e = cli_job_open(&j, pipeline, &err);
 	if (!e)
 		e = cli_job_consume(&j, "trace", &err);
@@ -90,19 +96,72 @@ static int record(struct trace *o, const char *pipeline, const char *file)
 	return e ? EXIT_FAILED : EXIT_DONE;
 }
 
+/* ---- what becomes of it ---- */
+
+/* `file` as what the name of `to` says. */
+static int export(const char *file, const char *to)
+{
+	struct mr_err err;
+
+	if (mr_trace_export(file, to, &err))
+		return cli_fail(&err);
+	if (*err.text)
+		fprintf(stderr, "millrace: %s\n", err.text);
+	fprintf(stderr, "millrace: %s: written\n", to);
+	return EXIT_DONE;
+}
+
+/* Where to record what becomes `out`: there, or beside it; to be freed. */
+static char *recording_of(const char *out, bool *aside)
+{
+	struct mr_str s = { 0 };
+
+	*aside = !ends_in(out, ".mrt");
+	mr_str_add(&s, out);
+	if (*aside)
+		mr_str_add(&s, ".mrt");
+	return mr_str_take(&s);
+}
+
+/* The recording becomes `out`, and is gone. */
+static int convert(const char *file, const char *out)
+{
+	int code = export(file, out);
+
+	if (!code)
+		unlink(file);
+	return code;
+}
+
+static int record_to(struct trace *o, const char *pipeline, const char *out)
+{
+	bool aside;
+	char *file = recording_of(out, &aside);
+	int code;
+
+	if (!file)
+		return EXIT_FAILED;
+	code = record(o, pipeline, file);
+	if (!code)
+		code = tell_summary(file, o->json, stdout);
+	if (!code && aside)
+		code = convert(file, out);
+	free(file);
+	return code;
+}
+
 static int run_pipeline(const struct cli_args *args, struct trace *o)
 {
 	int code = cli_parse_rank(o->rank, &o->loader);
-	char *file = NULL;
+	char *name;
 
 	if (code)
 		return code;
-	if (o->loader.ranks > 1)
-		file = mr_merge_name(o->out, (int)o->loader.rank);
-	code = record(o, args->argv[0], file ? file : o->out);
-	if (!code)
-		code = tell_summary(file ? file : o->out, o->json, stdout);
-	free(file);
+	if (o->loader.ranks <= 1)
+		return record_to(o, args->argv[0], o->out);
+	name = mr_merge_name(o->out, (int)o->loader.rank);
+	code = name ? record_to(o, args->argv[0], name) : EXIT_FAILED;
+	free(name);
 	return code;
 }
 
@@ -111,17 +170,25 @@ static int run_pipeline(const struct cli_args *args, struct trace *o)
 static int run_command(const struct cli_args *args, const struct trace *o)
 {
 	struct mr_err err;
+	bool aside;
+	char *file;
 	int status, e;
 
 	if (args->behind > 0 || args->argc == 0)
 		return cli_usage("trace takes a pipeline, or a command after "
 				 "--: millrace trace -- python3 train.py");
 	args->argv[args->argc] = NULL;
-	e = cli_trace_command(args->argv, o->out, &err, &status);
+	file = recording_of(o->out, &aside);
+	if (!file)
+		return EXIT_FAILED;
+	e = cli_trace_command(args->argv, file, (int)o->sample, &err, &status);
 	if (e < 0)
 		cli_fail(&err);
-	else if (!e && (o->summary || o->json))
-		tell_summary(o->out, o->json, stderr);
+	if (!e && (o->summary || o->json) && !access(file, F_OK))
+		tell_summary(file, o->json, stderr);
+	if (!e && aside && !access(file, F_OK))
+		convert(file, o->out);
+	free(file);
 	return cli_trace_exit(status);
 }
 
@@ -163,7 +230,9 @@ static int run(const struct cli_args *args, void *options_)
 		return cli_usage("trace takes one pipeline, or traces; quote "
 				 "it: millrace trace 'files DIR | batch 64'");
 	if (all_traces(args) && access(args->argv[0], F_OK) == 0)
-		return tell_summary(args->argv[0], o->json, stdout);
+		return given && !o->summary ?
+			       export(args->argv[0], o->out) :
+			       tell_summary(args->argv[0], o->json, stdout);
 	return run_pipeline(args, o);
 }
 

@@ -402,6 +402,20 @@ struct mr_verify_report {
 int mr_verify(const char *dir, int threads, struct mr_verify_report *report,
 	      struct mr_err *err);
 
+/* ---- traces ---- */
+
+/*
+ * Writes the trace `file` (mr_options.trace) as what the name `to` ends in:
+ *   .json    events for Perfetto and chrome://tracing
+ *   .folded  collapsed stacks for flame graphs
+ *   .csv     a line per span, in LotusTrace's columns and more
+ *   .html    a report that needs nothing else
+ * docs/tracing.md tells what is in each. A trace that is cut off or damaged
+ * is written up to there: the result is 0, and err->text says what is
+ * missing; it is empty otherwise.
+ */
+int mr_trace_export(const char *file, const char *to, struct mr_err *err);
+
 const char *mr_version(void);
 
 #pragma GCC visibility pop

@@ -114,6 +114,17 @@ static int take_name(struct mr_trace *t, const struct mr_mrt_chunk *c,
 	return 0;
 }
 
+static void add_members(struct json_object *to, struct json_object *from)
+{
+	struct json_object_iterator i = json_object_iter_begin(from);
+	struct json_object_iterator end = json_object_iter_end(from);
+
+	for (; !json_object_iter_equal(&i, &end); json_object_iter_next(&i))
+		json_object_object_add(
+			to, json_object_iter_peek_name(&i),
+			json_object_get(json_object_iter_peek_value(&i)));
+}
+
 /* The last one counts for what both say. */
 static int take_meta(struct mr_trace *t, const struct mr_mrt_chunk *c,
 		     struct mr_err *err)
@@ -127,9 +138,7 @@ static int take_meta(struct mr_trace *t, const struct mr_mrt_chunk *c,
 		return 0;
 	}
 	if (old) {
-		json_object_object_foreach(j, key, value)
-			json_object_object_add(old, key,
-					       json_object_get(value));
+		add_members(old, j);
 		json_object_put(j);
 		j = old;
 	}

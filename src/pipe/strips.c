@@ -20,6 +20,9 @@ int mr_strips_count(const struct mr_step *st, int n)
 
 /* ---- one sample ---- */
 
+_Static_assert((int)MR_STRIPS_STEPS <= (int)MR_COUNTER_PARTS,
+	       "lap.h counts them");
+
 struct strips {
 	struct mr_worker *w;
 	const struct mr_row *row;

@@ -18,7 +18,7 @@
 
 enum {
 	MR_OUTSIDE = 255,     /* the step's number of what is in none */
-	MR_COUNTER_PARTS = 3, /* of steps that are done together */
+	MR_COUNTER_PARTS = 8, /* of steps that are done together */
 };
 
 struct mr_counting; /* of a recording */

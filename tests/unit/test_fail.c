@@ -1310,6 +1310,81 @@ static void test_explaining_survives_every_failure(void **state)
 	}
 }
 
+/* ---- what a trace becomes ---- */
+
+static void record_trace(const char *path)
+{
+	struct mr_options opt;
+	struct mr_loader *l;
+	struct mr_batch *b;
+	struct mr_err err;
+
+	mr_options_init(&opt);
+	opt.threads = 2;
+	opt.epochs = 1;
+	opt.trace = path;
+	if (mr_loader_open_with(
+		    &l, textf("list %s/list.csv | cast i16 | batch 3", top),
+		    &opt, &err))
+		fail_msg("%s", err.text);
+	while (mr_loader_next(l, &b, &err) == MR_OK)
+		mr_batch_release(b);
+	mr_loader_close(l);
+}
+
+/* Whole and as ever, or not there at all; where nothing can be removed, a
+ * part of it may stay under another name. */
+static void export_with_failures(const char *kind, enum what w, enum how h)
+{
+	char trace[300], to[300], temp[320];
+	bool again = true;
+
+	snprintf(trace, sizeof(trace), "%s/t.mrt", top);
+	snprintf(to, sizeof(to), "%s/t.%s", top, kind);
+	snprintf(temp, sizeof(temp), "%s.tmp-%d", to, (int)getpid());
+	for (long k = 1; again; k++) {
+		struct mr_err err = { 0 };
+		int e;
+
+		unlink(to);
+		arm(w, h, k);
+		e = mr_trace_export(trace, to, &err);
+		again = was_hit();
+		disarm();
+		if (e)
+			check_error(e, &err);
+		CHECK(!e || (again && h <= ON), "%s", err.text);
+		CHECK((w == WRITE && h == ON) || access(temp, F_OK),
+		      "a part is left behind");
+		CHECK(!e == !access(to, F_OK), "file and code differ");
+		CHECK(e || bytes_of(textf("t.%s", kind)) ==
+				      bytes_of(textf("calm.%s", kind)),
+		      "another %s", kind);
+	}
+}
+
+static void test_exporting_a_trace_survives_every_failure(void **state)
+{
+	static const char *const kinds[] = { "json", "folded", "csv", "html" };
+	struct job j = { .text = "export" };
+	struct mr_err err;
+
+	(void)state;
+	now.job = &j;
+	record_trace(textf("%s/t.mrt", top));
+	for (size_t i = 0; i < MR_COUNT(kinds); i++) {
+		if (mr_trace_export(textf("%s/t.mrt", top),
+				    textf("%s/calm.%s", top, kinds[i]), &err))
+			fail_msg("%s", err.text);
+		for (int h = ONCE; h <= ON; h++) {
+			export_with_failures(kinds[i], ALLOC, (enum how)h);
+			export_with_failures(kinds[i], OPEN, (enum how)h);
+			export_with_failures(kinds[i], WRITE, (enum how)h);
+		}
+		export_with_failures(kinds[i], WRITE, SHORT);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1334,6 +1409,7 @@ int main(void)
 			test_images_step_by_step_survive_every_failure),
 		cmocka_unit_test(test_sounds_survive_every_failure),
 		cmocka_unit_test(test_explaining_survives_every_failure),
+		cmocka_unit_test(test_exporting_a_trace_survives_every_failure),
 	};
 
 	signal(SIGALRM, on_alarm);
