@@ -17,7 +17,7 @@ struct part {
 	char *path;
 	struct mr_mrt_header head;
 	uint32_t owner; /* the process that it works for; its own else */
-	uint64_t batches;
+	uint64_t batches, spans;
 	uint64_t lost, end;
 	bool done;
 	int64_t shift; /* ns, from its clock to that of the first */
@@ -71,6 +71,7 @@ static void note_spans(struct part *p, const struct mr_mrt_chunk *c)
 		if (s.start + s.duration > p->end)
 			p->end = s.start + s.duration;
 	}
+	p->spans += c->size / MR_MRT_SPAN;
 }
 
 static int look(struct merge *m, struct part *p)
@@ -525,10 +526,16 @@ int mr_merge(const char *folder, const char *out, const char *meta,
 		qsort(m.part, m.n, sizeof(*m.part), by_owner);
 	got->parts = (unsigned)m.n;
 	for (size_t i = 0, k; !e && i < m.n; i = k) {
-		for (k = i + 1; k < m.n; k++)
+		uint64_t spans = m.part[i].spans;
+
+		for (k = i + 1; k < m.n; k++) {
 			if (!same_rank(&m.part[i], &m.part[k]))
 				break;
-		e = make_rank(&m, out, i, k, meta);
+			spans += m.part[k].spans;
+		}
+		/* samples of functions alone belong to no rank */
+		if (spans || k - i == m.n)
+			e = make_rank(&m, out, i, k, meta);
 	}
 	end_merge(&m);
 	return e;
