@@ -344,9 +344,12 @@ static void outside(struct mr_counters *c)
 	}
 }
 
+/* By its leader alone: the others are always enabled, and run when it does.
+ * Enabled one by one, the kernel lets some of a group's software events wait
+ * until the thread is next scheduled. */
 static void switch_group(struct mr_counters *c, unsigned long how)
 {
-	ioctl(c->group[c->at].fd[0], how, PERF_IOC_FLAG_GROUP);
+	ioctl(c->group[c->at].fd[0], how, 0);
 }
 
 /* All events as they are now are where counting goes on. */

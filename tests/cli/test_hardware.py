@@ -212,11 +212,10 @@ def test_groups_take_turns_when_counters_are_few(record):
     assert all(n[e] == 40 for e in ("cycles", "cache-misses", "branches"))
     # what was counted in a part stands for all of it
     step = next(s for s in got["counters"] if s["step"] == "touch")
-    # (memory that was used before may still have its pages)
     assert step["events"]["cache-misses"]["per_call"] == pytest.approx(
-        (256 << 10) / PAGE, rel=0.15)
+        (256 << 10) / PAGE, rel=0.02)
     assert step["events"]["cache-misses"]["total"] == pytest.approx(
-        120 * (256 << 10) / PAGE, rel=0.15)
+        120 * (256 << 10) / PAGE, rel=0.02)
     burn = next(s for s in got["counters"] if s["step"] == "burn")
     assert 0.9 < burn["ipc"] < 1.1
     for v in burn["events"].values():
