@@ -102,7 +102,7 @@ class Group:
 
         def job():
             if not epochs:
-                epochs.append(epochs_for(self.seconds, run(1)))
+                epochs.append(epochs_for(self.seconds, run))
             return run(epochs[0])
         self.add(key, job)
 

@@ -137,8 +137,8 @@ def step_rate(env, folder):
 
     def run():
         if not epochs:
-            epochs.append(epochs_for(env.seconds, env.run(
-                pipeline, "--threads", 1, "--epochs", 1)))
+            epochs.append(epochs_for(env.seconds, lambda n: env.run(
+                pipeline, "--threads", 1, "--epochs", n)))
         r = env.run(pipeline, "--threads", 1, "--epochs", epochs[0])
         step = next(s for s in r["steps"] if s["name"] == "extract_text")
         return {"step": step["bytes_in"] / step["total_ms"] / 1e3,
@@ -180,8 +180,9 @@ def pipeline_text():
 
 def scaling(env, report, folder):
     pipeline = pipeline_text()
-    epochs = epochs_for(env.seconds, env.run(
-        pipeline, "--threads", 1, "--epochs", 1, cwd=folder))
+    # long: the memory of the first batches is given out once
+    epochs = epochs_for(4 * env.seconds, lambda n: env.run(
+        pipeline, "--threads", 1, "--epochs", n, cwd=folder))
 
     def job(threads):
         def run():

@@ -67,7 +67,8 @@ def timed(env, once):
 
     def job():
         if not epochs:
-            epochs.append(epochs_for(env.seconds, once(1)[1]))
+            epochs.append(epochs_for(env.seconds,
+                                     lambda n: once(n)[1]))
         return once(epochs[0])[0]
     return job
 
