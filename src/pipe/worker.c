@@ -18,9 +18,10 @@ enum {
 	CLAIM_NS = 500 * 1000, /* a claim should cover about this much work */
 	CHEAP_NS = 20 * 1000,  /* samples below are timed one in STRIDE */
 	STRIDE = 8,
-	BRIEF_NS = 500 * 1000,	/* batches below share wake-ups, which come */
-	OWED_NS = 400 * 1000,	/* at most about this late */
-	WHOLE_NS = 4000 * 1000, /* ragged batches up to this are one claim */
+	BRIEF_NS = 500 * 1000, /* batches below share wake-ups, which come */
+	OWED_NS = 400 * 1000,  /* at most about this late */
+	WHOLE_NS = 30 * 1000 * 1000, /* ragged batches up to this are one claim:
+				      * joining costs more than waiting */
 	/* Storage that delays each sample so much, in so many of the last 8
 	 * claims, is worth reading ahead. */
 	SLOW_NS = 50 * 1000,
