@@ -135,8 +135,8 @@ static void test_pieces_are_those_of_the_pattern(void **state)
 		"x|12| 34|,| .|5\xc2\xb2",
 		"\xe3\x80\x80|\xe3\x80\x80|a",
 		"\xff\xc3| \xc3| \xc3\xa9|\xed\xa0\x80",
-		"abcdefghijklmnop| abcdefghijklmnopqrstuvwxyz| "
-		"abcdefg\xc3\xa9|",
+		("abcdefghijklmnop| abcdefghijklmnopqrstuvwxyz| "
+		 "abcdefg\xc3\xa9|"),
 		" abcdefgh| abcdefghi|@| Z|[| z|{| `|a| and| some| more| words",
 	};
 
@@ -150,8 +150,8 @@ static void test_pieces_are_those_of_cl100k(void **state)
 		"it|'S|'ll|'VE|'M| '|S| ''|s|'\xc5\xbf|'x",
 		"a| b| | c|\n\n\n|d| |\te|   ",
 		"x|123|4| |34|,| .|5\xc2\xb2",
-		"\xe3\x80\x80|\xe3\x80\x80"
-		"a",
+		("\xe3\x80\x80|\xe3\x80\x80"
+		 "a"),
 		"end|.\n\n|  \n| x|  \r\n|\t| y",
 		"@a|#b| @(|c| |1",
 		" \xc3| \xc3\xa9|\xff\xff|a",
