@@ -194,12 +194,13 @@ def test_ranks_are_merged_onto_one_clock(mill, tmp_path):
 def test_a_trace_becomes_what_its_name_says(mill, tmp_path, ending):
     to = tmp_path / f"t.{ending}"
     mill("trace", PIPELINE, "-o", to)
-    assert to.stat().st_size > 100
+    least = 10 if ending == "folded" else 100   # few samples, few lines
+    assert to.stat().st_size > least
     assert os.listdir(tmp_path) == [to.name]
     if ending == "json":
         assert json.loads(to.read_text())["traceEvents"]
     mill("trace", PIPELINE, "-o", tmp_path / "u.mrt", "--sample", 0)
     mill("trace", tmp_path / "u.mrt", "-o", tmp_path / f"u.{ending}")
-    assert (tmp_path / f"u.{ending}").stat().st_size > 100
+    assert (tmp_path / f"u.{ending}").stat().st_size > least
     mill.fails("trace", tmp_path / "u.mrt", "-o", tmp_path / "u.xyz", code=2,
                says=".json, .folded, .csv or .html")
