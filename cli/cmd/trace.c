@@ -207,10 +207,12 @@ static int merge(const struct cli_args *args, const struct trace *o, bool given)
 	return tell_summary(o->out, o->json, stdout);
 }
 
+/* Files, not a pipeline, which has more than one word. */
 static bool all_traces(const struct cli_args *args)
 {
 	for (int i = 0; i < args->argc; i++)
-		if (!ends_in(args->argv[i], ".mrt"))
+		if (!ends_in(args->argv[i], ".mrt") ||
+		    strpbrk(args->argv[i], "|=\n"))
 			return false;
 	return args->argc > 0;
 }
@@ -229,7 +231,7 @@ static int run(const struct cli_args *args, void *options_)
 	if (args->argc != 1)
 		return cli_usage("trace takes one pipeline, or traces; quote "
 				 "it: millrace trace 'files DIR | batch 64'");
-	if (all_traces(args) && access(args->argv[0], F_OK) == 0)
+	if (all_traces(args))
 		return given && !o->summary ?
 			       export(args->argv[0], o->out) :
 			       tell_summary(args->argv[0], o->json, stdout);

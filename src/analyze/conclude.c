@@ -97,7 +97,7 @@ static double seconds(uint64_t ns)
 
 static bool is_worker(const struct mr_trace_thread *h)
 {
-	return strcmp(h->role, "worker") == 0 || h->sum[MR_SPAN_SAMPLE] > 0;
+	return strcmp(h->is.role, "worker") == 0 || h->sum[MR_SPAN_SAMPLE] > 0;
 }
 
 static double at_least_0(double v)

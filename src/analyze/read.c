@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A trace, read once from its first chunk to its last. */
-#include <json-c/json.h>
-#include <stdio.h>
-
 #include "analyze/summary.h"
 #include "core/le.h"
 #include "core/mem.h"
@@ -21,38 +18,6 @@ const char *mr_trace_step_name(const struct mr_trace *t, uint8_t step)
 }
 
 /* ---- what there is beside spans ---- */
-
-static struct json_object *parse(const struct mr_mrt_chunk *c)
-{
-	struct json_tokener *k = json_tokener_new();
-	struct json_object *j = NULL;
-
-	if (k)
-		j = json_tokener_parse_ex(k, (const char *)c->data,
-					  (int)c->size);
-	json_tokener_free(k);
-	if (j && json_object_is_type(j, json_type_object))
-		return j;
-	json_object_put(j);
-	return NULL;
-}
-
-static void text_of(struct json_object *j, const char *key, char *buf,
-		    size_t cap)
-{
-	struct json_object *v;
-
-	if (json_object_object_get_ex(j, key, &v))
-		snprintf(buf, cap, "%s", json_object_get_string(v));
-}
-
-static int int_of(struct json_object *j, const char *key)
-{
-	struct json_object *v;
-
-	return json_object_object_get_ex(j, key, &v) ? json_object_get_int(v) :
-						       0;
-}
 
 /* NULL when there is no memory, or the number is out of range. */
 static struct mr_trace_thread *thread_of(struct mr_trace *t, uint32_t number,
@@ -77,25 +42,10 @@ static int take_thread(struct mr_trace *t, const struct mr_mrt_chunk *c,
 		       struct mr_err *err)
 {
 	struct mr_trace_thread *h = thread_of(t, c->thread, err);
-	struct json_object *j, *rank;
 
 	if (!h)
 		return err->code;
-	j = parse(c);
-	if (!j)
-		return 0;
-	text_of(j, "name", h->name, sizeof(h->name));
-	if (json_object_object_get_ex(j, "rank", &rank)) { /* of several */
-		char name[sizeof(h->name)];
-
-		snprintf(name, sizeof(name), "rank %d %.48s",
-			 json_object_get_int(rank), h->name);
-		memcpy(h->name, name, sizeof(name));
-	}
-	text_of(j, "role", h->role, sizeof(h->role));
-	h->pid = int_of(j, "pid");
-	h->tid = int_of(j, "tid");
-	json_object_put(j);
+	mr_told_thread(c, &h->is);
 	return 0;
 }
 
@@ -114,23 +64,12 @@ static int take_name(struct mr_trace *t, const struct mr_mrt_chunk *c,
 	return 0;
 }
 
-static void add_members(struct json_object *to, struct json_object *from)
-{
-	struct json_object_iterator i = json_object_iter_begin(from);
-	struct json_object_iterator end = json_object_iter_end(from);
-
-	for (; !json_object_iter_equal(&i, &end); json_object_iter_next(&i))
-		json_object_object_add(
-			to, json_object_iter_peek_name(&i),
-			json_object_get(json_object_iter_peek_value(&i)));
-}
-
 /* The last one counts for what both say. */
 static int take_meta(struct mr_trace *t, const struct mr_mrt_chunk *c,
 		     struct mr_err *err)
 {
 	struct json_object *old = t->meta ? json_tokener_parse(t->meta) : NULL;
-	struct json_object *j = parse(c), *v;
+	struct json_object *j = mr_told(c), *v;
 	const char *text;
 
 	if (!j) {
@@ -138,7 +77,7 @@ static int take_meta(struct mr_trace *t, const struct mr_mrt_chunk *c,
 		return 0;
 	}
 	if (old) {
-		add_members(old, j);
+		mr_told_add(old, j);
 		json_object_put(j);
 		j = old;
 	}

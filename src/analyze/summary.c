@@ -73,8 +73,8 @@ static size_t blamed(const struct mr_trace *t,
 
 static const char *thread_name(const struct mr_trace *t, uint32_t number)
 {
-	return number < t->threads && *t->thread[number].name ?
-		       t->thread[number].name :
+	return number < t->threads && *t->thread[number].is.name ?
+		       t->thread[number].is.name :
 		       "?";
 }
 

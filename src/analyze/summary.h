@@ -7,7 +7,7 @@
 #ifndef MR_ANALYZE_SUMMARY_H
 #define MR_ANALYZE_SUMMARY_H
 
-#include "trace/mrt.h"
+#include "trace/told.h"
 
 /* Durations: how many, how long, how they are spread. 64 buckets for each
  * power of two: a quantile is right within 1 %. */
@@ -27,8 +27,7 @@ void mr_times_fini(struct mr_times *t);
 
 /* A thread of the trace, or a process's. */
 struct mr_trace_thread {
-	char name[64], role[16];
-	int pid, tid;
+	struct mr_told_thread is;
 	uint64_t spans, lost;
 	uint64_t first, last; /* of its spans: start and end */
 	/* ns by kind of span; of the steps, of reads and of those after

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyze/traced.h"
 
-#include <json-c/json.h>
 #include <stdio.h>
 
 #include "analyze/map.h"
 #include "core/le.h"
 #include "core/mem.h"
+#include "trace/told.h"
 
 enum {
 	THREADS = 1 << 20,
@@ -28,43 +28,9 @@ struct records {
 
 /* ---- JSON ---- */
 
-static struct json_object *parse(const struct mr_mrt_chunk *c)
-{
-	struct json_tokener *t = json_tokener_new();
-	struct json_object *o = NULL;
-
-	if (!t)
-		return NULL;
-	o = json_tokener_parse_ex(t, (const char *)c->data, (int)c->size);
-	json_tokener_free(t);
-	if (o && !json_object_is_type(o, json_type_object)) {
-		json_object_put(o);
-		o = NULL;
-	}
-	return o;
-}
-
-static struct json_object *member(struct json_object *o, const char *key)
-{
-	struct json_object *v = NULL;
-
-	if (o && json_object_is_type(o, json_type_object))
-		json_object_object_get_ex(o, key, &v);
-	return v;
-}
-
-/* A text of at most cap - 1 bytes; as it was when there is none. */
-static void text(struct json_object *o, const char *key, char *to, size_t cap)
-{
-	struct json_object *v = member(o, key);
-
-	if (v && json_object_is_type(v, json_type_string))
-		snprintf(to, cap, "%s", json_object_get_string(v));
-}
-
 static uint64_t whole(struct json_object *o, const char *key)
 {
-	int64_t v = json_object_get_int64(member(o, key));
+	int64_t v = json_object_get_int64(mr_told_member(o, key));
 
 	return v > 0 ? (uint64_t)v : 0;
 }
@@ -92,13 +58,14 @@ static int take_events(struct mr_attribution *a, struct json_object *list,
 
 		snprintf(e->name, sizeof(e->name), "event %zu", i);
 		snprintf(e->source, sizeof(e->source), "unavailable");
-		text(o, "name", e->name, sizeof(e->name));
-		text(o, "source", e->source, sizeof(e->source));
-		text(o, "unit", e->unit, sizeof(e->unit));
-		text(o, "via", e->via, sizeof(e->via));
-		text(o, "reason", e->reason, sizeof(e->reason));
-		text(o, "remedy", e->remedy, sizeof(e->remedy));
-		e->user_only = json_object_get_boolean(member(o, "user_only"));
+		mr_told_text(o, "name", e->name, sizeof(e->name));
+		mr_told_text(o, "source", e->source, sizeof(e->source));
+		mr_told_text(o, "unit", e->unit, sizeof(e->unit));
+		mr_told_text(o, "via", e->via, sizeof(e->via));
+		mr_told_text(o, "reason", e->reason, sizeof(e->reason));
+		mr_told_text(o, "remedy", e->remedy, sizeof(e->remedy));
+		e->user_only =
+			json_object_get_boolean(mr_told_member(o, "user_only"));
 	}
 	return 0;
 }
@@ -109,11 +76,11 @@ static void take_sampling(struct mr_attribution *a, struct json_object *o)
 
 	if (!o)
 		return;
-	text(o, "event", a->sampled_by, sizeof(a->sampled_by));
-	text(o, "source", a->source, sizeof(a->source));
-	text(o, "reason", a->reason, sizeof(a->reason));
-	text(o, "remedy", a->remedy, sizeof(a->remedy));
-	a->user_only = json_object_get_boolean(member(o, "user_only"));
+	mr_told_text(o, "event", a->sampled_by, sizeof(a->sampled_by));
+	mr_told_text(o, "source", a->source, sizeof(a->source));
+	mr_told_text(o, "reason", a->reason, sizeof(a->reason));
+	mr_told_text(o, "remedy", a->remedy, sizeof(a->remedy));
+	a->user_only = json_object_get_boolean(mr_told_member(o, "user_only"));
 	a->hz = hz < 1000000 ? (int)hz : 1000000;
 	a->lost = whole(o, "lost");
 }
@@ -121,13 +88,14 @@ static void take_sampling(struct mr_attribution *a, struct json_object *o)
 static int take_meta(struct mr_attribution *a, const struct mr_mrt_chunk *c,
 		     struct mr_err *err)
 {
-	struct json_object *o = parse(c), *counting = member(o, "counting");
+	struct json_object *o = mr_told(c),
+			   *counting = mr_told_member(o, "counting");
 	char why[250] = "", help[250] = "";
-	int e = take_events(a, member(o, "events"), err);
+	int e = take_events(a, mr_told_member(o, "events"), err);
 
-	take_sampling(a, member(o, "sampling"));
-	text(counting, "reason", why, sizeof(why));
-	text(counting, "remedy", help, sizeof(help));
+	take_sampling(a, mr_told_member(o, "sampling"));
+	mr_told_text(counting, "reason", why, sizeof(why));
+	mr_told_text(counting, "remedy", help, sizeof(help));
 	if (*why)
 		snprintf(a->no_counting, sizeof(a->no_counting), "%s; %s", why,
 			 help);
@@ -155,7 +123,7 @@ void mr_threads_fini(struct mr_threads *t)
 static int take_thread(struct mr_threads *t, const struct mr_mrt_chunk *c,
 		       struct mr_err *err)
 {
-	struct json_object *o = parse(c);
+	struct json_object *o = mr_told(c);
 	uint64_t pid = whole(o, "pid"), tid = whole(o, "tid");
 	size_t need = (size_t)c->thread + 1;
 

@@ -137,10 +137,10 @@ static void put_lanes(struct mr_json *j, const struct mr_page *p)
 		const struct mr_roll_thread *t = p->lane[i];
 
 		mr_json_open(j, NULL, '{');
-		mr_json_text(j, "name", t->name);
-		mr_json_text(j, "role", t->role);
-		mr_json_int(j, "pid", t->pid);
-		mr_json_int(j, "tid", t->tid);
+		mr_json_text(j, "name", t->is.name);
+		mr_json_text(j, "role", t->is.role);
+		mr_json_int(j, "pid", t->is.pid);
+		mr_json_int(j, "tid", t->is.tid);
 		mr_json_uint(j, "spans", t->spans);
 		mr_json_open(j, "doing", '{');
 		for (int d = 0; d < MR_DOINGS; d++)

@@ -136,7 +136,7 @@ static void test_batches_out_of_order_are_blamed_on_the_one_before(void **s)
 	/* 100 ms of waiting, of which batch 1 lay ready for 80 */
 	assert_int_equal(t.blocked, 80 * MS);
 	assert_int_equal(t.batch[0].blocked, 80 * MS);
-	assert_string_equal(t.thread[t.batch[0].thread].name, "worker 1");
+	assert_string_equal(t.thread[t.batch[0].thread].is.name, "worker 1");
 	assert_int_equal(t.wait.total, 100 * MS);
 	assert_int_equal(t.delay.total, (90 + 80) * MS);
 	assert_int_equal(t.prepare.total, 140 * MS);

@@ -115,7 +115,7 @@ static void put_async(struct chrome *c, const struct mr_roll_thread *t,
 {
 	c->apart++;
 	for (int end = 0; end < 2; end++) {
-		begin(c, end ? 'e' : 'b', t->pid, t->lane,
+		begin(c, end ? 'e' : 'b', t->is.pid, t->lane,
 		      s->start + (end ? s->duration : 0));
 		PUT(c->o, ",\"id\":");
 		mr_out_uint(c->o, c->apart);
@@ -130,7 +130,7 @@ static void put_async(struct chrome *c, const struct mr_roll_thread *t,
 static void put_flow(struct chrome *c, const struct mr_roll_thread *t,
 		     char phase, uint64_t at, uint64_t batch)
 {
-	begin(c, phase, t->pid, t->lane, at);
+	begin(c, phase, t->is.pid, t->lane, at);
 	PUT(c->o, ",\"id\":");
 	mr_out_uint(c->o, batch);
 	if (phase == 'f')
@@ -141,7 +141,7 @@ static void put_flow(struct chrome *c, const struct mr_roll_thread *t,
 static void put_slice(struct chrome *c, const struct mr_roll_thread *t,
 		      const struct mr_nested *n)
 {
-	begin(c, 'X', t->pid, t->lane, n->start);
+	begin(c, 'X', t->is.pid, t->lane, n->start);
 	PUT(c->o, ",\"dur\":");
 	mr_out_us(c->o, n->end - n->start);
 	put_name(c, &n->s);
@@ -221,7 +221,7 @@ static void put_meta(struct chrome *c, const char *what, int64_t pid,
 
 static void put_sort(struct chrome *c, const struct mr_roll_thread *t)
 {
-	begin(c, 'M', t->pid, t->lane, 0);
+	begin(c, 'M', t->is.pid, t->lane, 0);
 	PUT(c->o, ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":");
 	mr_out_uint(c->o, t->number);
 	PUT(c->o, "}}");
@@ -234,8 +234,8 @@ static void put_process(struct chrome *c, const struct mr_roll_thread *t)
 
 	if (h->ranks > 1)
 		mr_str_addf(&name, "rank %d of %d: ", h->rank, h->ranks);
-	if (t->pid != h->pid)
-		mr_str_add(&name, t->name);
+	if ((uint32_t)t->is.pid != h->pid)
+		mr_str_add(&name, t->is.name);
 	else
 		mr_str_add(&name, *mr_roll_meta(c->r, "foreign") == 't' ?
 					  "main" :
@@ -243,7 +243,7 @@ static void put_process(struct chrome *c, const struct mr_roll_thread *t)
 	if (name.failed)
 		c->o->failed = ENOMEM;
 	else
-		put_meta(c, "process_name", t->pid, t->lane, name.text);
+		put_meta(c, "process_name", t->is.pid, t->lane, name.text);
 	mr_str_fini(&name);
 }
 
@@ -252,8 +252,8 @@ static int by_pid(const void *a, const void *b)
 	const struct mr_roll_thread *x = *(struct mr_roll_thread *const *)a;
 	const struct mr_roll_thread *y = *(struct mr_roll_thread *const *)b;
 
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
+	if (x->is.pid != y->is.pid)
+		return x->is.pid < y->is.pid ? -1 : 1;
 	return x->number < y->number ? -1 : 1;
 }
 
@@ -271,10 +271,10 @@ static int put_people(struct chrome *c, struct mr_err *err)
 			of[n++] = &r->thread[i];
 	qsort(of, n, sizeof(*of), by_pid);
 	for (size_t i = 0; i < n; i++) {
-		if (!i || of[i]->pid != of[i - 1]->pid)
+		if (!i || of[i]->is.pid != of[i - 1]->is.pid)
 			put_process(c, of[i]);
-		put_meta(c, "thread_name", of[i]->pid, of[i]->lane,
-			 of[i]->name);
+		put_meta(c, "thread_name", of[i]->is.pid, of[i]->lane,
+			 of[i]->is.name);
 		put_sort(c, of[i]);
 	}
 	free(of);

@@ -12,7 +12,7 @@ struct csv {
 	uint64_t wall;	     /* what turns a time into one since 1970 */
 	char name[256][128]; /* of the steps, quoted where it must be */
 	const struct mr_roll_thread *thread; /* the last one, and its role: */
-	char role[2 * sizeof(((struct mr_roll_thread *)0)->role)];
+	char role[2 * sizeof(((struct mr_told_thread *)0)->role)];
 };
 
 /* As RFC 4180 has it. */
@@ -68,13 +68,13 @@ static void put_span(void *self, struct mr_roll_thread *t,
 	struct csv *c = self;
 
 	if (t != c->thread)
-		quote(c->role, sizeof(c->role), t->role);
+		quote(c->role, sizeof(c->role), t->is.role);
 	c->thread = t;
 	put_name(c, s);
 	put_number(c, s->start + c->wall, true);
 	put_number(c, s->duration, true);
-	put_number(c, (uint64_t)t->pid, t->pid > 0);
-	put_number(c, (uint64_t)t->tid, t->tid > 0);
+	put_number(c, (uint64_t)t->is.pid, t->is.pid > 0);
+	put_number(c, (uint64_t)t->is.tid, t->is.tid > 0);
 	mr_out_add(c->o, ",", 1);
 	mr_out_text(c->o, c->role);
 	put_number(c, s->batch, s->batch != MR_NO_BATCH);

@@ -56,7 +56,7 @@ static void fold(void *self, const struct mr_roll_thread *t,
 		 const struct mr_nested *n, size_t count)
 {
 	struct folded *f = self;
-	uint32_t role = mr_folds_below(f->folds, 0, t->role);
+	uint32_t role = mr_folds_below(f->folds, 0, t->is.role);
 
 	if (mr_grow(&f->at, &f->cap, count, sizeof(*f->at), SIZE_MAX / 8,
 		    &f->failed))

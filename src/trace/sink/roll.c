@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace/sink/roll.h"
 
-#include <json-c/json.h>
 #include <stdio.h>
 
 #include "core/le.h"
 #include "core/mem.h"
+#include "trace/told.h"
 
 /* How often a batch was made, taken and used: two bits each, up to 2. */
 enum {
@@ -30,62 +30,22 @@ static struct mr_roll_thread *thread_of(struct mr_roll *r, uint32_t number,
 
 		*t = (struct mr_roll_thread){
 			.number = (uint32_t)r->threads + 1,
-			.pid = r->header.pid,
-			.role = "thread",
+			.is.pid = (int)r->header.pid,
+			.is.role = "thread",
 		};
-		snprintf(t->name, sizeof(t->name), "thread %u", t->number);
+		snprintf(t->is.name, sizeof(t->is.name), "thread %u",
+			 t->number);
 	}
 	return &r->thread[number - 1];
-}
-
-static struct json_object *parse(const struct mr_mrt_chunk *c)
-{
-	struct json_tokener *k = json_tokener_new();
-	struct json_object *j = NULL;
-
-	if (k)
-		j = json_tokener_parse_ex(k, (const char *)c->data,
-					  (int)c->size);
-	if (k)
-		json_tokener_free(k);
-	if (j && json_object_is_type(j, json_type_object))
-		return j;
-	json_object_put(j);
-	return NULL;
-}
-
-static void text_of(struct json_object *j, const char *key, char *buf,
-		    size_t cap)
-{
-	struct json_object *v;
-
-	if (json_object_object_get_ex(j, key, &v) &&
-	    json_object_is_type(v, json_type_string))
-		snprintf(buf, cap, "%s", json_object_get_string(v));
-}
-
-static int64_t int_of(struct json_object *j, const char *key, int64_t other)
-{
-	struct json_object *v;
-
-	if (!json_object_object_get_ex(j, key, &v))
-		return other;
-	return (int32_t)json_object_get_int64(v);
 }
 
 static void take_thread(struct mr_roll *r, const struct mr_mrt_chunk *c,
 			struct mr_err *err)
 {
 	struct mr_roll_thread *t = thread_of(r, c->thread, err);
-	struct json_object *j = t ? parse(c) : NULL;
 
-	if (!j)
-		return;
-	text_of(j, "name", t->name, sizeof(t->name));
-	text_of(j, "role", t->role, sizeof(t->role));
-	t->pid = int_of(j, "pid", t->pid);
-	t->tid = int_of(j, "tid", 0);
-	json_object_put(j);
+	if (t)
+		mr_told_thread(c, &t->is);
 }
 
 static int by_lane(const void *a, const void *b)
@@ -93,10 +53,10 @@ static int by_lane(const void *a, const void *b)
 	const struct mr_roll_thread *x = *(struct mr_roll_thread *const *)a;
 	const struct mr_roll_thread *y = *(struct mr_roll_thread *const *)b;
 
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	if (x->tid != y->tid)
-		return x->tid < y->tid ? -1 : 1;
+	if (x->is.pid != y->is.pid)
+		return x->is.pid < y->is.pid ? -1 : 1;
+	if (x->is.tid != y->is.tid)
+		return x->is.tid < y->is.tid ? -1 : 1;
 	return x->number < y->number ? -1 : 1;
 }
 
@@ -115,12 +75,12 @@ static int give_lanes(struct mr_roll *r, struct mr_err *err)
 	qsort(of, r->threads, sizeof(*of), by_lane);
 	for (size_t i = 0; i < r->threads; i++) {
 		struct mr_roll_thread *t = of[i];
-		bool again = i && of[i - 1]->pid == t->pid &&
-			     of[i - 1]->tid == t->tid;
+		bool again = i && of[i - 1]->is.pid == t->is.pid &&
+			     of[i - 1]->is.tid == t->is.tid;
 
-		t->lane = again || t->tid <= 0 || t->tid > BEYOND ?
+		t->lane = again || t->is.tid <= 0 || t->is.tid > BEYOND ?
 				  (int64_t)BEYOND + t->number :
-				  t->tid;
+				  t->is.tid;
 	}
 	free(of);
 	return 0;
@@ -147,19 +107,13 @@ static void take_name(struct mr_roll *r, const struct mr_mrt_chunk *c,
 /* A later one adds to those before. */
 static void take_meta(struct mr_roll *r, const struct mr_mrt_chunk *c)
 {
-	struct json_object *j = parse(c);
-	struct json_object_iterator i, end;
+	struct json_object *j = mr_told(c);
 
 	if (!j || !r->meta) {
 		r->meta = j ? j : r->meta;
 		return;
 	}
-	i = json_object_iter_begin(j);
-	end = json_object_iter_end(j);
-	for (; !json_object_iter_equal(&i, &end); json_object_iter_next(&i))
-		json_object_object_add(
-			r->meta, json_object_iter_peek_name(&i),
-			json_object_get(json_object_iter_peek_value(&i)));
+	mr_told_add(r->meta, j);
 	json_object_put(j);
 }
 

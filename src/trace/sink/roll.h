@@ -6,7 +6,7 @@
 #ifndef MR_TRACE_SINK_ROLL_H
 #define MR_TRACE_SINK_ROLL_H
 
-#include "trace/mrt.h"
+#include "trace/told.h"
 
 struct json_object;
 
@@ -17,9 +17,8 @@ enum {
 };
 
 struct mr_roll_thread {
-	char name[64], role[16];
+	struct mr_told_thread is;
 	uint32_t number;
-	int64_t pid, tid;
 	int64_t lane;	/* unlike any other of its process */
 	uint32_t kinds; /* of spans it has: bit by kind */
 	uint64_t spans, lost;
