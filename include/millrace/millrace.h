@@ -138,6 +138,8 @@ struct mr_options {
 			     * or a list, or "none" */
 	int64_t sample;	    /* with the trace: program counters per second
 			     * and thread; 0: none */
+	uint64_t subset;    /* of the data set only so many samples, the same
+			     * ones in each epoch; 0: all */
 };
 
 void mr_options_init(struct mr_options *opt);

@@ -102,3 +102,54 @@ void mr_evict_file(const char *path, struct mr_evicted *sum)
 		evict(fd, &st, sum);
 	close(fd);
 }
+
+/* [from, from + n) of a file, from on a page's border. */
+static int count_pages(int fd, uint64_t from, uint64_t n, uint64_t page,
+		       uint64_t *resident)
+{
+	struct cache_range part = { from, n };
+	struct cache_stat got;
+	unsigned char *in;
+	void *p;
+	int e;
+
+	if (syscall(CACHESTAT, (unsigned)fd, &part, &got, 0u) == 0) {
+		*resident += got.cached * page;
+		return 0;
+	}
+	in = malloc((n + page - 1) / page);
+	p = mmap(NULL, n, PROT_READ, MAP_SHARED, fd, (off_t)from);
+	e = !in || p == MAP_FAILED || mincore(p, n, in) ? -1 : 0;
+	for (uint64_t i = 0; !e && i < (n + page - 1) / page; i++)
+		*resident += in[i] & 1 ? page : 0;
+	if (p != MAP_FAILED)
+		munmap(p, n);
+	free(in);
+	return e;
+}
+
+int mr_resident_extent(const char *path, uint64_t offset, uint64_t length,
+		       uint64_t *bytes, uint64_t *resident)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), end, from;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), e = -1;
+	struct stat st;
+
+	if (fd < 0)
+		return -1;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) &&
+	    (geteuid() == 0 || geteuid() == st.st_uid)) {
+		end = (uint64_t)st.st_size;
+		if (length < end && offset < end - length)
+			end = offset + length;
+		from = offset / page * page;
+		if (from < end) {
+			*bytes += (end - from + page - 1) / page * page;
+			e = count_pages(fd, from, end - from, page, resident);
+		} else {
+			e = 0;
+		}
+	}
+	close(fd);
+	return e;
+}

@@ -19,4 +19,12 @@ struct mr_evicted {
  */
 void mr_evict_file(const char *path, struct mr_evicted *sum);
 
+/*
+ * Adds the bytes of a part of a file, and those of them in memory, counted by
+ * pages. length: UINT64_MAX is up to the end. Returns 0, or -1 when the
+ * kernel does not tell.
+ */
+int mr_resident_extent(const char *path, uint64_t offset, uint64_t length,
+		       uint64_t *bytes, uint64_t *resident);
+
 #endif

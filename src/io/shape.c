@@ -162,6 +162,8 @@ uint64_t mr_shape_due(struct mr_shape *s, uint64_t issued, uint64_t bytes)
 	double t = issued > s->born ? (double)(issued - s->born) : 0, done;
 	double n = (double)bytes * 1e9;
 
+	if (atomic_load_explicit(&s->paused, memory_order_relaxed))
+		return issued;
 	pthread_mutex_lock(&s->lock);
 	s->requests++;
 	s->bytes += bytes;

@@ -46,6 +46,7 @@ struct mr_shape {
 	uint64_t born;		   /* times below are from here on */
 	double next_io, next_byte; /* ns: when the next may begin */
 	uint64_t requests, bytes;
+	atomic_bool paused; /* as if there were no limits, for now */
 };
 
 /* now: CLOCK_MONOTONIC's, as all times here. */

@@ -35,6 +35,7 @@ struct mr_batch {
 	atomic_int refs;
 	struct mr_loader *loader;
 	struct mr_batch *next; /* in the loader's list of free ones */
+	int worker;	       /* that began it last */
 	const struct mr_plan *plan;
 
 	uint64_t epoch, number;

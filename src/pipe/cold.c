@@ -90,21 +90,23 @@ static int add_file(struct files *f, struct seen *s, uint64_t index,
 static int list_files(struct files *f, struct mr_err *err)
 {
 	char path[2][4096] = { "", "" };
+	struct mr_order_cache order = { 0 };
 	struct seen seen = { 0 };
 	int e = 0;
 
-	for (uint64_t i = 0; !e && i < f->l->plan.samples; i++) {
+	for (uint64_t i = 0; !e && i < f->l->order.n; i++) {
 		char *buf = path[i & 1], *last = path[~i & 1];
+		uint64_t sample = mr_order_chosen(&f->l->order, &order, i);
 		const char *at;
 
-		if (path_of(f->l, i, buf, sizeof(path[0]), &at)) {
+		if (path_of(f->l, sample, buf, sizeof(path[0]), &at)) {
 			*buf = 0;
 			continue;
 		}
 		if (at != buf)
 			strncpy(buf, at, sizeof(path[0]) - 1);
 		if (strcmp(buf, last) != 0)
-			e = add_file(f, &seen, i, buf, err);
+			e = add_file(f, &seen, sample, buf, err);
 	}
 	free(seen.hash);
 	return e;
@@ -173,4 +175,30 @@ int mr_loader_evict(struct mr_loader *l,
 	pthread_mutex_destroy(&f.lock);
 	free(f.sample);
 	return e;
+}
+
+/* ---- what is in memory ---- */
+
+int mr_loader_resident(struct mr_loader *l, uint64_t samples, uint64_t *bytes,
+		       uint64_t *resident)
+{
+	const struct mr_plan *p = &l->plan;
+	struct mr_order_cache order = { 0 };
+	struct mr_err err;
+	char buf[4096];
+
+	*bytes = *resident = 0;
+	if (!p->source->locate)
+		return MR_EUNSUPPORTED;
+	for (uint64_t i = 0; i < l->order.n && i < samples; i++) {
+		struct mr_extent x;
+
+		if (!p->source->locate(p->source_self,
+				       mr_order_chosen(&l->order, &order, i),
+				       buf, sizeof(buf), &x, &err) &&
+		    mr_resident_extent(x.path, x.offset, x.length, bytes,
+				       resident))
+			return MR_EUNSUPPORTED;
+	}
+	return *bytes ? 0 : MR_EUNSUPPORTED;
 }

@@ -13,7 +13,7 @@
 static inline void mr_lap_start(struct mr_worker *w, const struct mr_row *r)
 {
 #ifdef MR_COUNTERS
-	w->timing = (r->at + w->claims) % w->stride == 0;
+	w->timing = w->begun++ % w->stride == 0;
 	w->counting = w->timing && w->counters &&
 		      mr_counters_begin(w->counters, r->slot);
 	if (w->timing) {

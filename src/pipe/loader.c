@@ -17,6 +17,7 @@
 enum {
 	BAD_KEPT = 10000,
 	SPIN = 200, /* looks at a slot before sleeping */
+	LOOK = 8,   /* free batches that are looked at for one's own */
 };
 
 /* ---- positions ---- */
@@ -52,24 +53,32 @@ static void arm(struct mr_loader *l, uint64_t s)
 	atomic_store_explicit(&slot->state, MR_SLOT_BUSY, memory_order_release);
 }
 
-/* An empty batch: one that came back, or a new one. Under the lock. */
-static struct mr_batch *obtain(struct mr_loader *l)
+/* An empty batch: one that came back, or a new one. The worker's own of last
+ * time, if it is among the first, since its memory is in that core's cache.
+ * Under the lock. */
+static struct mr_batch *obtain(struct mr_loader *l, int worker)
 {
-	struct mr_batch *b = l->free_batches;
+	struct mr_batch **at = &l->free_batches, *b;
 
+	for (int i = 0; i < LOOK && *at && (*at)->worker != worker; i++)
+		at = &(*at)->next;
+	if (!*at || (*at)->worker != worker)
+		at = &l->free_batches;
+	b = *at;
 	if (b) {
-		l->free_batches = b->next;
+		*at = b->next;
 	} else {
 		if (mr_batch_new(&b, &l->plan, &l->pool, MR_RUNS + 2,
 				 &l->broken))
 			return NULL;
 		b->loader = l;
 	}
+	b->worker = worker;
 	atomic_store(&b->refs, 1);
 	return b;
 }
 
-struct mr_batch *mr_loader_enter(struct mr_loader *l, uint64_t s)
+struct mr_batch *mr_loader_enter(struct mr_loader *l, uint64_t s, int worker)
 {
 	struct mr_slot *slot = &l->slot[s % l->ring];
 	struct mr_batch *b =
@@ -80,7 +89,7 @@ struct mr_batch *mr_loader_enter(struct mr_loader *l, uint64_t s)
 	pthread_mutex_lock(&l->lock);
 	b = atomic_load(&slot->batch);
 	if (!b && !l->broken.code) {
-		b = obtain(l);
+		b = obtain(l, worker);
 		if (b)
 			mr_batch_begin(b, s / l->epoch_batches,
 				       s % l->epoch_batches,

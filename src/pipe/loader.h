@@ -119,6 +119,14 @@ int mr_loader_open_edited(struct mr_loader **l, const char *pipeline,
 			  const struct mr_options *opt,
 			  const struct mr_edit *edit, struct mr_err *err);
 
+/*
+ * How much of the first so many samples of the (chosen) data set is in the
+ * page cache, by the kernel's word. MR_EUNSUPPORTED when it does not say:
+ * files of others, on servers, or none at all.
+ */
+int mr_loader_resident(struct mr_loader *l, uint64_t samples, uint64_t *bytes,
+		       uint64_t *resident);
+
 /* Rows of batch s that hold samples. */
 uint32_t mr_loader_rows(const struct mr_loader *l, uint64_t s);
 
@@ -127,8 +135,9 @@ bool mr_loader_sample_at(const struct mr_loader *l, struct mr_order_cache *c,
 			 uint64_t position, uint64_t *index);
 
 /* The batch of slot s % ring, made when it is the first time; NULL when
- * there is no memory for it (l->broken says so). Any worker may call. */
-struct mr_batch *mr_loader_enter(struct mr_loader *l, uint64_t s);
+ * there is no memory for it (l->broken says so). Any worker may call, by its
+ * number. */
+struct mr_batch *mr_loader_enter(struct mr_loader *l, uint64_t s, int worker);
 
 /* A thread that takes no signals; 0 or an errno. */
 int mr_thread_start(pthread_t *t, const char *name, void *(*main)(void *),

@@ -106,7 +106,12 @@ static int check_options(struct mr_loader *l, const struct mr_options *opt,
 static int plan_order(struct mr_loader *l, struct mr_err *err)
 {
 	const struct mr_plan *p = &l->plan;
-	uint64_t block = l->opt.block, n = p->samples;
+	uint64_t block = l->opt.block, n = p->samples, of = 0;
+
+	if (l->opt.subset && l->opt.subset < n) {
+		of = n;
+		n = l->opt.subset;
+	}
 
 	/* Blocks of a small set shrink, so that there is something to mix. */
 	if (block > n / 16)
@@ -120,6 +125,7 @@ static int plan_order(struct mr_loader *l, struct mr_err *err)
 		.ranks = (uint64_t)l->opt.ranks,
 		.batch = (uint64_t)p->batch.count,
 		.drop_last = p->batch.drop_last,
+		.of = of,
 	};
 	l->rows = (uint64_t)p->batch.count;
 	l->epoch_samples = mr_order_length(&l->order);
@@ -211,10 +217,13 @@ static int alloc_ring(struct mr_loader *l, struct mr_err *err)
 
 static int identify(struct mr_loader *l, struct mr_err *err)
 {
-	uint64_t of[3] = { 0, (uint64_t)l->opt.order, l->order.block };
+	uint64_t of[4] = { 0, (uint64_t)l->opt.order, l->order.block,
+			   l->order.n };
 	int e = mr_pipeline_hash(l->pipeline, &of[0], err);
 
-	l->identity = XXH3_64bits(of, sizeof(of));
+	/* A choice of the samples is another order. */
+	l->identity =
+		XXH3_64bits(of, l->order.of ? sizeof(of) : 3 * sizeof(of[0]));
 	return e;
 }
 

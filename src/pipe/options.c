@@ -47,6 +47,10 @@ static const struct mr_param params[] = {
 	MR_INT(O, sample, "0", 0, 100000,
 	       "with a trace: look so many times a second which function runs; "
 	       "0: never"),
+	MR_INT(O, subset, "0", 0, 1e18,
+	       "of the data set only so many samples, the same ones in each "
+	       "epoch: the seed's choice, or the first ones when the order is "
+	       "not shuffle; 0: all"),
 	MR_BOOL(O, cold, "no",
 		"first evict the samples' files from the page cache"),
 	MR_PARAM_END

@@ -9,6 +9,8 @@ enum {
 	GROUP = 8, /* block order: blocks whose samples are mixed */
 };
 
+#define CHOICE 0x63686f696365ULL
+
 /* ---- permutation: a Feistel network, walked until inside [0, n) ---- */
 
 void mr_perm_init(struct mr_perm *p, uint64_t n, uint64_t key)
@@ -97,6 +99,8 @@ static void cache_epoch(const struct mr_order *o, struct mr_order_cache *c,
 	} else {
 		mr_perm_init(&c->all, o->n, key);
 	}
+	if (o->of)
+		mr_perm_init(&c->choice, o->of, mr_mix64(o->seed ^ CHOICE));
 	c->epoch = epoch;
 	c->valid = true;
 	c->group_valid = false;
@@ -141,7 +145,18 @@ uint64_t mr_order_at(const struct mr_order *o, struct mr_order_cache *c,
 		cache_epoch(o, c, epoch);
 	if (o->kind == MR_ORDER_BLOCK)
 		return block_at(o, c, g);
-	return mr_perm_at(&c->all, g);
+	g = mr_perm_at(&c->all, g);
+	return o->of ? mr_perm_at(&c->choice, g) : g;
+}
+
+uint64_t mr_order_chosen(const struct mr_order *o, struct mr_order_cache *c,
+			 uint64_t i)
+{
+	if (!o->of || o->kind != MR_ORDER_SHUFFLE)
+		return i;
+	if (!c->valid)
+		cache_epoch(o, c, 0);
+	return mr_perm_at(&c->choice, i);
 }
 
 /* ---- runs ---- */

@@ -29,6 +29,8 @@ struct mr_order {
 	uint64_t n, seed, block;
 	uint64_t rank, ranks, batch;
 	bool drop_last;
+	uint64_t of; /* the n are a choice of so many; 0: they are all. Where
+		      * the order is not shuffled, it is the first n */
 };
 
 /* Samples of an epoch on this rank. */
@@ -42,11 +44,16 @@ struct mr_order_cache {
 	bool group_valid;
 	uint64_t turn;		   /* block order: the set is turned by it */
 	struct mr_perm all, inner; /* samples or blocks; within a group */
+	struct mr_perm choice;
 };
 
 /* The sample at position `at` of this rank's epoch. */
 uint64_t mr_order_at(const struct mr_order *o, struct mr_order_cache *c,
 		     uint64_t epoch, uint64_t at);
+
+/* Number i of the samples that the order chooses, in no order. */
+uint64_t mr_order_chosen(const struct mr_order *o, struct mr_order_cache *c,
+			 uint64_t i);
 
 /* Of block order: positions whose samples are mixed among one another. */
 uint64_t mr_order_span(const struct mr_order *o);

@@ -183,7 +183,7 @@ static bool do_run(struct mr_worker *w, uint64_t s, uint32_t first,
 {
 	struct mr_loader *l = w->l;
 	struct mr_slot *slot = &l->slot[s % l->ring];
-	struct mr_row r = { .b = mr_loader_enter(l, s), .slot = s };
+	struct mr_row r = { .b = mr_loader_enter(l, s, w->number), .slot = s };
 	uint64_t position = s * l->rows + first, until = 0;
 	bool ahead = false;
 
@@ -345,7 +345,6 @@ static void *worker_main(void *arg)
 		w->wait_in = w->wait_out = w->after = w->timed = 0;
 		w->sleeps = 0;
 		go = do_claim(w, p, n, &samples);
-		w->claims++;
 		t1 = mr_clock_tick(&l->clock);
 		mr_record(l, w->ring, MR_SPAN_WORK, t0, p / l->rows, 0);
 		if (w->owed &&

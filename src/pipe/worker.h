@@ -38,7 +38,7 @@ struct mr_worker {
 	size_t guess; /* size of the files seen lately */
 
 	/* claims */
-	uint64_t chunk, claims;
+	uint64_t chunk, begun; /* begun: samples */
 	double ns_per_tick;
 
 	/* timing of the present claim, in ticks */
