@@ -45,6 +45,12 @@ struct mr_storage_limits {
 	double iops;
 };
 
+/* P of so many threads. */
+struct mr_diag_point {
+	int threads;
+	struct mr_figure rate;
+};
+
 struct mr_diag_step {
 	char name[32];
 	double us;	  /* mean, of one thread */
@@ -101,10 +107,7 @@ struct mr_diagnosis {
 	struct mr_figure as_g, as_p, as_f;
 	struct mr_figure page; /* as_f with an LRU page cache of that size */
 	int points;	       /* P by threads, ascending */
-	struct {
-		int threads;
-		struct mr_figure rate;
-	} curve[MR_CURVE_MAX];
+	struct mr_diag_point curve[MR_CURVE_MAX];
 	int steps;
 	struct mr_diag_step step[MR_DIAG_STEPS]; /* 0 is the read */
 	int codecs;

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyze/model.h"
+
+#include <math.h>
+#include <string.h>
+
+/*
+ * Buffers between the three are finite, and each is unsteady: where two are
+ * about equally fast, each waits for the other now and then, and the job is a
+ * little slower than the slower of them. This exponent says how little: 3 %
+ * where two are equal.
+ */
+#define SOFT 22.0
+
+#define BALANCED 0.10
+
+double mr_model_lru(double share)
+{
+	if (!(share > 0))
+		return 0;
+	if (share >= 1)
+		return 1;
+	return share + (1 - share) * log(1 - share);
+}
+
+/* ---- preparation ---- */
+
+/* What of n threads' work is lost for each of the others: as in the law of
+ * universal scalability, without its square. */
+static double loss(double one, double many, double n)
+{
+	double l = (n * one / many - 1) / (n - 1);
+
+	return l > 0 ? l : 0;
+}
+
+double mr_model_prep(const struct mr_diagnosis *d, double threads)
+{
+	int last = d->points - 1;
+	double n0, r0, n1, r1;
+
+	if (d->points == 0)
+		return d->p.n && d->threads > 0 ?
+			       d->p.mean * threads / d->threads :
+			       d->p.mean;
+	n1 = d->curve[last].threads;
+	r1 = d->curve[last].rate.mean;
+	if (threads > n1) {
+		double one = d->curve[0].rate.mean / d->curve[0].threads;
+
+		return n1 > 1 ?
+			       threads * one /
+				       (1 + loss(one, r1, n1) * (threads - 1)) :
+			       threads * one;
+	}
+	for (int i = 0; i < d->points; i++) {
+		n1 = d->curve[i].threads;
+		r1 = d->curve[i].rate.mean;
+		if (threads > n1)
+			continue;
+		n0 = i ? d->curve[i - 1].threads : 0;
+		r0 = i ? d->curve[i - 1].rate.mean : 0;
+		return n1 > n0 ? r0 + (r1 - r0) * (threads - n0) / (n1 - n0) :
+				 r1;
+	}
+	return r1;
+}
+
+/* ---- storage ---- */
+
+static double lower(double a, double b)
+{
+	return a <= 0 || (b > 0 && b < a) ? b : a;
+}
+
+double mr_model_storage(const struct mr_storage_limits *l, double bytes,
+			double requests, double depth)
+{
+	double rate = 0, each;
+
+	if (!(requests > 0))
+		requests = 1;
+	each = l->latency + (l->stream > 0 ? bytes / requests / l->stream : 0);
+	if (l->bw > 0 && bytes > 0)
+		rate = lower(rate, l->bw / bytes);
+	if (l->iops > 0)
+		rate = lower(rate, l->iops / requests);
+	if (each > 0 && depth > 0)
+		rate = lower(rate, depth / each / requests);
+	return rate;
+}
+
+/* ---- the job ---- */
+
+const char *mr_model_limit(double g, double p, double s)
+{
+	double low = lower(lower(g, p), s);
+	const struct {
+		const char *name;
+		double rate;
+	} all[] = { { "accelerator", g }, { "cpu", p }, { "storage", s } };
+	const char *name = "accelerator";
+	int near = 0;
+
+	for (size_t i = 0; i < 3; i++) {
+		if (!(all[i].rate > 0))
+			continue;
+		if (all[i].rate <= low * (1 + BALANCED))
+			near++;
+		if (all[i].rate <= low)
+			name = all[i].name;
+	}
+	return near > 1 ? "balanced" : name;
+}
+
+void mr_model_stalls(double as_g, double as_p, double as_f, double *prep,
+		     double *fetch)
+{
+	*prep = *fetch = 0;
+	if (!(as_f > 0))
+		return;
+	/* Measured rates are not exact: none of them is a negative wait. */
+	if (as_p < as_f)
+		as_p = as_f;
+	if (as_g < as_p)
+		as_g = as_p;
+	*prep = (1 / as_p - 1 / as_g) * as_f;
+	*fetch = (1 / as_f - 1 / as_p) * as_f;
+}
+
+void mr_setting_of(const struct mr_diagnosis *d, struct mr_setting *s)
+{
+	*s = (struct mr_setting){
+		.g = d->g.n ? d->g.mean : d->as_g.mean,
+		.threads = d->threads,
+		.cpu = 1,
+		.bytes = d->sample_bytes,
+		.requests = d->sample_requests,
+		.measured = d->s.n > 0,
+		.limits = d->limits,
+		.depth = d->depth,
+		.cache = d->cache_share,
+		.nodes = 1,
+	};
+}
+
+void mr_setting_pack(const struct mr_diagnosis *d, const struct mr_setting *s,
+		     const struct mr_diag_codec *c, struct mr_setting *out)
+{
+	double p = mr_model_prep(d, s->threads) * s->cpu, us, unpack;
+
+	*out = *s;
+	if (!(c->ratio > 0) || !(c->unpack > 0))
+		return;
+	out->bytes = s->bytes / c->ratio;
+	/* of one thread, in seconds per sample */
+	us = p > 0 ? s->threads / p : 0;
+	unpack = s->bytes / c->unpack;
+	if (us > 0)
+		out->cpu = s->cpu * us / (us + unpack);
+}
+
+/* Of several that a batch has to pass; 0: no limit. */
+static double soft_least(double a, double b, double c)
+{
+	double low = lower(lower(a, b), c), sum = 0;
+	const double of[] = { a, b, c };
+
+	if (!(low > 0))
+		return 0;
+	for (size_t i = 0; i < 3; i++)
+		if (of[i] > 0)
+			sum += pow(low / of[i], SOFT);
+	return low / pow(sum, 1 / SOFT);
+}
+
+/* Samples held by the cache skip the read, and with `cache ram=` its copy. */
+static double prep_rate(const struct mr_diagnosis *d,
+			const struct mr_setting *s, double hits)
+{
+	double p = mr_model_prep(d, s->threads) * s->cpu;
+
+	if (!s->lru && d->pc.n && d->p.n && d->p.mean > 0 && d->pc.mean > 0) {
+		double cached = p * d->pc.mean / d->p.mean;
+
+		p = 1 / (hits / cached + (1 - hits) / p);
+	}
+	return p;
+}
+
+static double storage_rate(const struct mr_diagnosis *d,
+			   const struct mr_setting *s)
+{
+	double rate;
+
+	if (!s->measured)
+		return mr_model_storage(&s->limits, s->bytes, s->requests,
+					s->depth);
+	rate = d->s.mean;
+	/* The one that was measured, with samples of another size. */
+	if (d->sample_bytes > 0 && s->bytes > 0 && s->bytes != d->sample_bytes)
+		rate *= d->sample_bytes / s->bytes;
+	return rate;
+}
+
+void mr_predict(const struct mr_diagnosis *d, const struct mr_setting *s,
+		struct mr_outcome *o)
+{
+	double nodes = s->nodes > 1 ? s->nodes : 1;
+	double cache = s->cache * nodes, fetch, as_p;
+
+	memset(o, 0, sizeof(*o));
+	if (cache > 1)
+		cache = 1;
+	o->hits = s->lru ? mr_model_lru(cache) : cache;
+	o->g = s->g;
+	o->p = prep_rate(d, s, o->hits);
+	o->s = storage_rate(d, s);
+	o->beyond = d->points && s->threads > d->curve[d->points - 1].threads;
+	/* A storage that all nodes share. */
+	fetch = o->hits < 1 ? o->s / nodes / (1 - o->hits) : 0;
+	as_p = soft_least(o->g, o->p, 0);
+	o->rate = soft_least(o->g, o->p, fetch);
+	mr_model_stalls(o->g, as_p, o->rate, &o->prep_stall, &o->fetch_stall);
+	o->au = o->g > 0 ? o->rate / o->g : 1;
+	o->bottleneck = mr_model_limit(o->g, o->p, fetch);
+	o->rate *= nodes;
+}
