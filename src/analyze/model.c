@@ -2,6 +2,7 @@
 #include "analyze/model.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /*
@@ -21,6 +22,31 @@ double mr_model_lru(double share)
 	if (share >= 1)
 		return 1;
 	return share + (1 - share) * log(1 - share);
+}
+
+int mr_model_cache(const char *text, double all, double *bytes,
+		   struct mr_err *err)
+{
+	static const char units[] = "KMG";
+	char *end;
+	double v = strtod(text, &end);
+	const char *unit = *end ? strchr(units, *end) : NULL;
+
+	if (end != text && isfinite(v) && v >= 0 && v < 1e18) {
+		if (!strcmp(end, "%") && v <= 100) {
+			*bytes = v / 100 * all;
+			return 0;
+		}
+		if (!*end || (unit && !end[1])) {
+			*bytes = ldexp(v, unit ? 10 * (int)(unit - units + 1) :
+						 0);
+			return 0;
+		}
+	}
+	return mr_err_set(err, MR_EINVAL,
+			  "cache '%s': want a share of the data set, such as "
+			  "35%%, or a size, such as 8G",
+			  text);
 }
 
 /* ---- preparation ---- */
