@@ -25,6 +25,7 @@
 #include "trace/stats.h"
 
 struct mr_fetch;
+struct mr_ram;
 struct mr_counting;
 struct mr_recorder;
 struct mr_sampler;
@@ -52,6 +53,7 @@ struct mr_loader {
 	size_t sample_max;	/* bytes that one field of a sample may have */
 	uint64_t identity;	/* of pipeline and order, for checkpoints */
 	struct mr_shape *shape; /* NULL: the storage as it is */
+	struct mr_ram *cache;	/* NULL: none in the pipeline */
 
 	uint64_t rows; /* of a full batch */
 	uint64_t epoch_samples, epoch_batches;
