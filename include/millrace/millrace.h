@@ -280,6 +280,13 @@ struct mr_stats {
 		uint64_t stayed;       /* bytes that the page cache kept */
 		uint64_t unknown;      /* files that could not be checked */
 	} cold;
+	/* Of the step `cache`; all 0 when the pipeline has none. */
+	struct {
+		uint64_t ram, bytes;   /* it may take, and has taken */
+		uint64_t samples;      /* held */
+		uint64_t hits, misses; /* samples that came out of it, or not */
+		bool full;	       /* some sample did not fit */
+	} cache;
 };
 
 /* A snapshot. Any thread may take it, also while another is in next(). */

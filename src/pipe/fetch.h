@@ -36,8 +36,9 @@ int mr_fetch_new(struct mr_fetch **f, struct mr_loader *l, int mode,
 void mr_fetch_free(struct mr_fetch *f);
 
 /* Worker: is the window of this position read ahead? Settles it; *until is
- * the first position after it. */
-bool mr_fetch_ahead(struct mr_fetch *f, uint64_t position, uint64_t *until);
+ * the first position after it. c: the worker's own. */
+bool mr_fetch_ahead(struct mr_fetch *f, struct mr_order_cache *c,
+		    uint64_t position, uint64_t *until);
 
 /*
  * Worker: the bytes of a position read ahead; waits for them, adding the

@@ -11,6 +11,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "io/input.h"
+#include "pipe/cached.h"
 #include "pipe/join.h"
 #include "pipe/lap.h"
 #include "pipe/sink.h"
@@ -469,22 +470,14 @@ static int run_pack(struct mr_worker *w, const struct mr_row *r,
 	return 0;
 }
 
-/* One sample from the storage to its row. */
-static int sample(struct mr_worker *w, const struct mr_row *r,
-		  const struct mr_fetched *got)
+/* Steps [from, to). */
+static int run_steps(struct mr_worker *w, const struct mr_row *r, int from,
+		     int to, struct mr_tensor *t)
 {
 	const struct mr_plan *p = &w->l->plan;
-	struct mr_tensor t[MR_MAX_FIELDS];
 	int e;
 
-	w->at_step = "read";
-	w->offset = w->bytes = 0;
-	e = read_sample(w, r, got, t);
-	if (e)
-		return e;
-	mr_lap_bytes(w, 0, w->bytes, mr_tensor_bytes(&t[0]));
-	mr_lap(w, r, 0);
-	for (int k = 0; k < p->steps; k++) {
+	for (int k = from; k < to; k++) {
 		const struct mr_step *st = &p->step[k];
 
 		if (st->joined) {
@@ -500,6 +493,40 @@ static int sample(struct mr_worker *w, const struct mr_row *r,
 			return e;
 	}
 	return 0;
+}
+
+/* As far as the cache, if there is one: out of it, or from the storage. */
+static int begin_sample(struct mr_worker *w, const struct mr_row *r,
+			const struct mr_fetched *got, struct mr_tensor *t)
+{
+	const struct mr_plan *p = &w->l->plan;
+	int e = w->l->cache ? mr_cached_get(w, r, t) : 0;
+
+	if (e)
+		return e < 0 ? e : 0;
+	e = read_sample(w, r, got, t);
+	if (e)
+		return e;
+	mr_lap_bytes(w, 0, w->bytes, mr_tensor_bytes(&t[0]));
+	mr_lap(w, r, 0);
+	e = run_steps(w, r, 0, p->cache_at, t);
+	if (!e && w->l->cache)
+		mr_cached_put(w, r, t);
+	return e;
+}
+
+/* One sample from the storage to its row. */
+static int sample(struct mr_worker *w, const struct mr_row *r,
+		  const struct mr_fetched *got)
+{
+	const struct mr_plan *p = &w->l->plan;
+	struct mr_tensor t[MR_MAX_FIELDS];
+	int e;
+
+	w->at_step = "read";
+	w->offset = w->bytes = 0;
+	e = begin_sample(w, r, got, t);
+	return e ? e : run_steps(w, r, p->cache_at, p->steps, t);
 }
 
 /* A file that was mapped has shrunk, or cannot be read, in the middle of a
@@ -530,6 +557,16 @@ static int guarded_sample(struct mr_worker *w, const struct mr_row *r,
 	return e;
 }
 
+static int try_sample(struct mr_worker *w, const struct mr_row *r,
+		      const struct mr_fetched *got)
+{
+	int e = guarded_sample(w, r, got);
+
+	if (w->l->cache)
+		mr_cached_end(w);
+	return e;
+}
+
 /* ---- bad samples ---- */
 
 static void report_bad(struct mr_worker *w, const struct mr_row *r)
@@ -542,7 +579,13 @@ static void report_bad(struct mr_worker *w, const struct mr_row *r)
 			      .offset = w->offset,
 			      .step = w->at_step,
 			      .reason = w->err.text };
+	struct mr_extent x = { 0 };
+	struct mr_err ignored;
 
+	if (w->hit && p->source->locate &&
+	    !p->source->locate(p->source_self, r->index, w->path,
+			       sizeof(w->path), &x, &ignored))
+		bad.offset = x.offset;
 	p->source->key(p->source_self, r->index, key, sizeof(key));
 	mr_batch_add_bad(r->b, r->at, &bad, w->err.code);
 }
@@ -563,7 +606,7 @@ static bool replace(struct mr_worker *w, struct mr_row *r, const size_t *used)
 	for (int i = 0; i < REPLACE_TRIES; i++) {
 		rewind_run(r->run, used);
 		r->index = mr_rng_below(&rng, w->l->plan.samples);
-		if (guarded_sample(w, r, NULL) == 0)
+		if (try_sample(w, r, NULL) == 0)
 			return true;
 	}
 	return false;
@@ -580,7 +623,7 @@ void mr_sample_row(struct mr_worker *w, struct mr_row *r,
 	start = w->last;
 	if (r->run)
 		memcpy(used, r->run->used, sizeof(used));
-	good = guarded_sample(w, r, got) == 0;
+	good = try_sample(w, r, got) == 0;
 	if (!good) {
 		report_bad(w, r);
 		if (w->l->opt.on_error == MR_ON_ERROR_REPLACE)
