@@ -102,7 +102,7 @@ static const struct key remedy[] = {
 
 #define LIST(type, n, list, max, keys)                                     \
 	{                                                                  \
-#list, offsetof(type, n), offsetof(type, list), max,       \
+#n, offsetof(type, n), offsetof(type, list), max,       \
 			sizeof(((type *)0)->list[0]), keys, MR_COUNT(keys) \
 	}
 
@@ -376,7 +376,7 @@ static int get_diagnosis(const struct reading *r, struct json_object *o,
 	for (int i = 0; !e && i < d->points; i++)
 		if (d->curve[i].threads <= (i ? d->curve[i - 1].threads : 0) ||
 		    !d->curve[i].rate.n)
-			e = wrong(r, "curve", "want threads to ascend");
+			e = wrong(r, "points", "want threads to ascend");
 	if (!e)
 		e = get_text(o, "pipeline", &d->pipeline, r->err);
 	if (!e)

@@ -5,10 +5,12 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/file.h"
 #include "core/mem.h"
 #include "diagnose/accelerator.h"
 #include "diagnose/phases.h"
-#include "pipe/loader.h"
+#include "op/op.h"
+#include "pipe/fetch.h"
 #include "pipe/split.h"
 
 /* Seconds that the phases take at a scale of 1, about; and at most. */
@@ -41,7 +43,9 @@ static void place_cache(const struct mr_pipeline *p, struct mr_job *j,
 			continue;
 		j->place = i;
 		*next = i + 1;
-		j->ram = mr_cache_ram(p->stage[i].self);
+		j->ram = (double)((const struct mr_cache_params *)
+					  p->stage[i].self)
+				 ->ram;
 	}
 }
 
@@ -55,7 +59,7 @@ static int take_apart(struct mr_job *j, const struct mr_loader *l,
 	place_cache(p, j, &next);
 	j->batch = l->rows;
 	j->samples = l->plan.samples;
-	j->local = l->plan.source->locate && !mr_loader_remote(l);
+	j->local = l->plan.source->locate && !mr_fetch_remote(l);
 	e = mr_split_words(p, 0, 1, &j->source, err);
 	if (!e)
 		e = mr_split_words(p, 1, j->place, &j->before, err);

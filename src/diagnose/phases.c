@@ -7,6 +7,7 @@
 
 #include "analyze/model.h"
 #include "core/clock.h"
+#include "core/file.h"
 #include "core/mem.h"
 #include "pipe/loader.h"
 

@@ -652,7 +652,7 @@ void mr_fetch_poke(struct mr_fetch *f, size_t length)
 /* ---- life ---- */
 
 /* By its first sample: a data set has all its files in one kind of place. */
-static bool is_remote(const struct mr_loader *l)
+bool mr_fetch_remote(const struct mr_loader *l)
 {
 	const struct mr_plan *p = &l->plan;
 	struct mr_extent x = { 0 };
@@ -701,7 +701,7 @@ int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,
 		return MR_ENOMEM;
 	f->l = l;
 	f->mode = mode;
-	f->remote = is_remote(l);
+	f->remote = mr_fetch_remote(l);
 	f->at = f->origin = atomic_load(&l->next);
 	mr_depth_init(&f->depth, mr_clock_ns());
 	mr_budget_init(&f->budget,

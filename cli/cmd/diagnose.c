@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* diagnose: is it the storage, the CPU or the accelerator? */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "core/file.h"
+
+struct diagnose {
+	struct mr_options loader;
+	const char *accelerator, *cache, *out;
+	double step_time, seconds;
+	bool json;
+};
+
+#define D struct diagnose
+
+static const struct mr_param options[] = {
+	MR_TEXT(D, accelerator, "",
+		"samples per second that it takes, or one that MLPerf Storage "
+		"knows: unet3d, resnet50 or cosmoflow, - and v100, a100 or "
+		"h100"),
+	MR_TIME(D, step_time, "0", 0, 1e6,
+		"instead: the time that it computes on a batch"),
+	MR_TEXT(D, cache, "",
+		"of the job, in memory: a share of the data set (35%) or a "
+		"size (8G); empty: what the pipeline has"),
+	MR_TIME(D, seconds, "0", 0, 90,
+		"to take, about; 0: 35 s for a pipeline"),
+	MR_TEXT(D, out, "", "write the diagnosis to this file, for `whatif`"),
+	MR_BOOL(D, json, "no", "print one JSON object instead of text"),
+	MR_PARAM_END
+};
+
+static bool tell(void *data, const char *phase, double done)
+{
+	struct cli_progress *p = data;
+
+	p->label = phase;
+	cli_progress_show(p, 100 * done);
+	return cli_stopped();
+}
+
+static int save(const char *path, const char *json, struct mr_err *err)
+{
+	struct mr_str s = { 0 };
+	int e;
+
+	mr_str_addf(&s, "%s\n", json);
+	e = s.failed ? mr_err_set(err, MR_ENOMEM, "out of memory") :
+		       mr_file_write(path, s.text, s.len, err);
+	mr_str_fini(&s);
+	return e;
+}
+
+/* What was found, as asked for. */
+static int say(const struct diagnose *o, const char *json)
+{
+	struct mr_err err;
+	char *text;
+
+	if (*o->out && save(o->out, json, &err))
+		return cli_fail(&err);
+	if (o->json) {
+		puts(json);
+		return EXIT_DONE;
+	}
+	if (mr_diagnosis_show(json, "the diagnosis", &text, &err))
+		return cli_fail(&err);
+	fputs(text, stdout);
+	free(text);
+	if (*o->out)
+		fprintf(stderr, "millrace: %s: written; `millrace whatif %s` "
+				"predicts from it\n",
+			o->out, o->out);
+	return EXIT_DONE;
+}
+
+static int run_pipeline(const char *pipeline, const struct diagnose *o)
+{
+	struct mr_diagnose_options d;
+	struct cli_progress progress;
+	struct mr_err err;
+	char *json;
+	int code, e;
+
+	mr_diagnose_options_init(&d);
+	d.loader = o->loader;
+	d.accelerator = o->accelerator;
+	d.step = o->step_time;
+	d.cache = o->cache;
+	d.seconds = o->seconds;
+	d.progress = tell;
+	d.data = &progress;
+	cli_catch_signals();
+	cli_progress_start(&progress, "diagnose", 100);
+	e = mr_diagnose(pipeline, &d, &json, &err);
+	cli_progress_end(&progress);
+	if (e)
+		return cli_fail(&err);
+	code = say(o, json);
+	free(json);
+	return code;
+}
+
+static int run(const struct cli_args *args, void *options_)
+{
+	const struct diagnose *o = options_;
+
+	if (args->argc != 1)
+		return cli_usage("diagnose takes one pipeline; quote it: "
+				 "millrace diagnose 'files DIR | ... | batch "
+				 "64' --accelerator 1790");
+	return run_pipeline(args->argv[0], o);
+}
+
+const struct cli_command cli_command_diagnose = {
+	.name = "diagnose",
+	.args = "PIPELINE",
+	.help = "is it the storage, the CPU or the accelerator that a job "
+		"waits for, and what would help",
+	.more = "The accelerator is imitated: it sleeps as long as it would "
+		"compute.\nA part of the data set, said in the result, is "
+		"measured in memory, from\nthe storage and by threads.\n",
+	.size = sizeof(struct diagnose),
+	.options = options,
+	.takes_loader_options = true,
+	.loader = offsetof(struct diagnose, loader),
+	.run = run,
+};
