@@ -10,7 +10,7 @@ struct diagnose {
 	struct mr_options loader;
 	const char *accelerator, *cache, *out;
 	double step_time, seconds;
-	bool json;
+	bool job_only, json;
 };
 
 #define D struct diagnose
@@ -27,6 +27,9 @@ static const struct mr_param options[] = {
 		"size (8G); empty: what the pipeline has"),
 	MR_TIME(D, seconds, "0", 0, 90,
 		"to take, about; 0: 35 s for a pipeline"),
+	MR_BOOL(D, job_only, "no",
+		"measure nothing but how fast the job is, to check a "
+		"prediction"),
 	MR_TEXT(D, out, "", "write the diagnosis to this file, for `whatif`"),
 	MR_BOOL(D, json, "no", "print one JSON object instead of text"),
 	MR_PARAM_END
@@ -70,8 +73,9 @@ static int say(const struct diagnose *o, const char *json)
 	fputs(text, stdout);
 	free(text);
 	if (*o->out)
-		fprintf(stderr, "millrace: %s: written; `millrace whatif %s` "
-				"predicts from it\n",
+		fprintf(stderr,
+			"millrace: %s: written; `millrace whatif %s` "
+			"predicts from it\n",
 			o->out, o->out);
 	return EXIT_DONE;
 }
@@ -90,6 +94,7 @@ static int run_pipeline(const char *pipeline, const struct diagnose *o)
 	d.step = o->step_time;
 	d.cache = o->cache;
 	d.seconds = o->seconds;
+	d.job_only = o->job_only;
 	d.progress = tell;
 	d.data = &progress;
 	cli_catch_signals();

@@ -20,7 +20,8 @@ static const struct mr_param options[] = {
 		"in memory: a share of the data set (35%) or a size (8G)"),
 	MR_INT(W, cores, "0", 0, 100000, "that prepare; 0: as measured"),
 	MR_TEXT(W, storage, "",
-		"hdd, ssd, nvme, ceph-hdd, s3, or bw=200M,latency=5ms,iops=150"),
+		"hdd, ssd, nvme, ceph-hdd, s3, or "
+		"bw=200M,latency=5ms,iops=150"),
 	MR_TEXT(W, accelerator, "",
 		"samples per second, a preset of `diagnose`, or a multiple of "
 		"the measured one (2x)"),

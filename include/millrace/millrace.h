@@ -338,7 +338,7 @@ int mr_explain(const char *pipeline, const struct mr_options *opt, bool json,
 
 /* mr_diagnose_options_init() sets the defaults. */
 struct mr_diagnose_options {
-	size_t size; /* sizeof(struct mr_diagnose_options) */
+	size_t size;		  /* sizeof(struct mr_diagnose_options) */
 	struct mr_options loader; /* threads, storage, order...; epochs and
 				   * samples are the diagnosis' own */
 	const char *accelerator;  /* samples per second, or one that is known,
@@ -347,6 +347,7 @@ struct mr_diagnose_options {
 	const char *cache;	  /* of the job: "35%" of the data set or "8G";
 				   * "": what the pipeline has */
 	double seconds;		  /* to take, about; 0: 35; at most 90 */
+	bool job_only;		  /* measure nothing but how fast it is */
 	/* Called now and then: what is measured, and how much of the whole is
 	 * done, 0 to 1. Returns true to stop. May be NULL. */
 	bool (*progress)(void *data, const char *phase, double done);
@@ -371,10 +372,10 @@ int mr_diagnosis_show(const char *json, const char *file, char **text,
 
 /* What is different; mr_whatif_options_init() sets "nothing". */
 struct mr_whatif_options {
-	size_t size;	   /* sizeof(struct mr_whatif_options) */
-	const char *cache; /* "35%" of the data set or "8G"; "": as it was */
-	int64_t cores;	   /* that prepare; 0: as it was */
-	const char *storage;	 /* as mr_options.storage; "": as it was */
+	size_t size;	     /* sizeof(struct mr_whatif_options) */
+	const char *cache;   /* "35%" of the data set or "8G"; "": as it was */
+	int64_t cores;	     /* that prepare; 0: as it was */
+	const char *storage; /* as mr_options.storage; "": as it was */
 	const char *accelerator; /* as of mr_diagnose(), or "2x" */
 	const char *compress;	 /* a codec that the diagnosis tried, or "" */
 	int64_t nodes;		 /* 0: one */

@@ -15,9 +15,9 @@ static const struct {
 	const char *name;
 	double batch, seconds;
 } presets[] = {
-	{ "unet3d-v100", 4, 1.3604 },	 { "unet3d-a100", 7, 0.636 },
-	{ "unet3d-h100", 7, 0.323 },	 { "resnet50-v100", 64, 0.195 },
-	{ "resnet50-a100", 400, 0.435 }, { "resnet50-h100", 400, 0.224 },
+	{ "unet3d-v100", 4, 1.3604 },	  { "unet3d-a100", 7, 0.636 },
+	{ "unet3d-h100", 7, 0.323 },	  { "resnet50-v100", 64, 0.195 },
+	{ "resnet50-a100", 400, 0.435 },  { "resnet50-h100", 400, 0.224 },
 	{ "cosmoflow-v100", 1, 0.00936 }, { "cosmoflow-a100", 1, 0.00551 },
 	{ "cosmoflow-h100", 1, 0.0035 },
 };
@@ -30,8 +30,7 @@ static const char *preset_at(size_t i, const void *data)
 
 static int unknown(const char *text, struct mr_err *err)
 {
-	const char *near =
-		mr_nearest(text, MR_COUNT(presets), preset_at, NULL);
+	const char *near = mr_nearest(text, MR_COUNT(presets), preset_at, NULL);
 	struct mr_str all = { 0 };
 
 	for (size_t i = 0; i < MR_COUNT(presets); i++)

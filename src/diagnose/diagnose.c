@@ -43,8 +43,8 @@ static void place_cache(const struct mr_pipeline *p, struct mr_job *j,
 			continue;
 		j->place = i;
 		*next = i + 1;
-		j->ram = (double)((const struct mr_cache_params *)
-					  p->stage[i].self)
+		j->ram = (double)((const struct mr_cache_params *)p->stage[i]
+					  .self)
 				 ->ram;
 	}
 }
@@ -60,6 +60,8 @@ static int take_apart(struct mr_job *j, const struct mr_loader *l,
 	j->batch = l->rows;
 	j->samples = l->plan.samples;
 	j->local = l->plan.source->locate && !mr_fetch_remote(l);
+	j->ahead = l->plan.source->locate ||
+		   l->plan.source->flags & MR_SOURCE_MADE;
 	e = mr_split_words(p, 0, 1, &j->source, err);
 	if (!e)
 		e = mr_split_words(p, 1, j->place, &j->before, err);
@@ -158,6 +160,7 @@ static int run(struct mr_phases *p, const char *pipeline,
 	if (e)
 		return e;
 	d->cores = mr_machine_cores();
+	d->threads = mr_loader_threads(&p->job.opt);
 	snprintf(d->profile, sizeof(d->profile), "%s",
 		 p->job.opt.storage ? p->job.opt.storage : "");
 	e = mr_phases_run(p, err);
@@ -192,6 +195,7 @@ int mr_diagnose(const char *pipeline, const struct mr_diagnose_options *o,
 	p.job.opt.epochs = p.job.opt.samples = 0;
 	p.job.opt.trace = NULL;
 	p.cache = o->cache;
+	p.job_only = o->job_only;
 	p.progress = o->progress;
 	p.data = o->data;
 	e = run(&p, pipeline, o, err);

@@ -13,11 +13,11 @@
 enum { MR_WINDOWS = 64 };
 
 struct mr_pace {
-	double step;	  /* seconds that a full batch takes; 0: none */
-	uint64_t batch;	  /* samples of a full one */
-	double seconds;	  /* to measure; longer until there is a batch */
-	double warm;	  /* seconds at first that are not counted */
-	bool to_end;	  /* stop at the end of the epoch */
+	double step;	/* seconds that a full batch takes; 0: none */
+	uint64_t batch; /* samples of a full one */
+	double seconds; /* to measure; longer until there is a batch */
+	double warm;	/* seconds at first that are not counted */
+	bool to_end;	/* stop at the end of the epoch */
 	bool (*stop)(void *data); /* asked now and then; may be NULL */
 	void *data;
 };

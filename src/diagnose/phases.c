@@ -37,7 +37,8 @@ static char *text_of(const struct mr_job *j, enum what what, double ram)
 
 	mr_str_add(&s, j->source);
 	if (what == SOURCE_ONLY) {
-		mr_str_addf(&s, " | batch %d", j->batch < 16 ? (int)j->batch : 16);
+		mr_str_addf(&s, " | batch %d",
+			    j->batch < 16 ? (int)j->batch : 16);
 		return mr_str_take(&s);
 	}
 	if (*j->before)
@@ -129,8 +130,8 @@ static int run_cold(struct mr_phases *p, struct mr_loader *l,
 		    struct mr_err *err)
 {
 	struct mr_pace pace = pace_of(p, r);
-	uint64_t until = mr_clock_ns() +
-			 (uint64_t)((pace.seconds + pace.warm) * 1e9);
+	uint64_t until =
+		mr_clock_ns() + (uint64_t)((pace.seconds + pace.warm) * 1e9);
 	struct mr_stats st;
 	int e, rounds = 0;
 
@@ -141,9 +142,9 @@ static int run_cold(struct mr_phases *p, struct mr_loader *l,
 		rounds++;
 	} while (!e && mr_clock_ns() < until && rounds < 8);
 	mr_loader_stats(l, &st);
-	p->d->cold_stayed = st.cold.bytes ? (double)st.cold.stayed /
-						    (double)st.cold.bytes :
-					    0;
+	p->d->cold_stayed =
+		st.cold.bytes ? (double)st.cold.stayed / (double)st.cold.bytes :
+				0;
 	return e;
 }
 
@@ -201,6 +202,8 @@ static int choose(struct mr_phases *p, struct mr_err *err)
 
 	begin_phase(p, "a look at the data");
 	p->subset = p->job.samples < SUBSET_MAX ? p->job.samples : SUBSET_MAX;
+	if (p->job.opt.subset && p->job.opt.subset < p->subset)
+		p->subset = p->job.opt.subset;
 	r.seconds = WARM_FIRST;
 	r.evict = false;
 	pace = pace_of(p, &r);
@@ -219,11 +222,10 @@ static int choose(struct mr_phases *p, struct mr_err *err)
 	bytes = st.bytes_read ? (double)st.bytes_read : (double)st.bytes_out;
 	d->sample_bytes = st.samples ? bytes / (double)st.samples : 0;
 	d->sample_requests = 1;
-	fit = d->sample_bytes > 0 ?
-		      (uint64_t)((double)mr_machine_memory() / 8 /
-				 d->sample_bytes) :
-		      p->subset;
-	if (p->subset > st.samples && st.samples > least)
+	fit = d->sample_bytes > 0 ? (uint64_t)((double)mr_machine_memory() / 8 /
+					       d->sample_bytes) :
+				    p->subset;
+	if (p->subset > st.samples && st.samples > least && !p->job.opt.subset)
 		p->subset = st.samples;
 	if (p->subset > fit)
 		p->subset = fit > least ? fit : least;
@@ -258,7 +260,8 @@ static int warm(struct mr_phases *p, struct mr_err *err)
 		while (e == MR_END);
 	}
 	if (!e) {
-		mr_phase_codecs(d, b, 0.3 * p->scale);
+		if (!p->job_only)
+			mr_phase_codecs(d, b, 0.3 * p->scale);
 		mr_batch_release(b);
 	}
 	mr_loader_close(l);
@@ -285,9 +288,8 @@ static void learn_steps(struct mr_phases *p, const struct mr_stats *st,
 			fixed = false;
 		snprintf(to->name, sizeof(to->name), "%s", s->name);
 		to->us = s->mean_us;
-		to->bytes_out = s->calls ? (double)s->bytes_out /
-						   (double)s->calls :
-					   0;
+		to->bytes_out =
+			s->calls ? (double)s->bytes_out / (double)s->calls : 0;
 		to->fixed = fixed;
 	}
 }
@@ -326,8 +328,8 @@ static int curve(struct mr_phases *p, struct mr_err *err)
 	int most = d->cores > d->threads ? d->cores : d->threads, e = 0;
 
 	begin_phase(p, "preparation by threads");
-	for (int n = 1; !e && n <= most; n = n * 2 > most && n < most ? most :
-									 n * 2) {
+	for (int n = 1; !e && n <= most;
+	     n = n * 2 > most && n < most ? most : n * 2) {
 		struct run r = { .what = WITH_STEPS,
 				 .storage = "",
 				 .threads = n,
@@ -387,7 +389,8 @@ static int size_cache(struct mr_phases *p, struct mr_err *err)
 
 static int reading(struct mr_phases *p, struct mr_err *err)
 {
-	struct run r = { .what = SOURCE_ONLY, .storage = "",
+	struct run r = { .what = SOURCE_ONLY,
+			 .storage = "",
 			 .seconds = READING };
 	struct run cached = { .what = WITH_CACHE,
 			      .storage = "",
@@ -422,10 +425,12 @@ static int storage_alone(struct mr_phases *p, struct mr_err *err)
 	if (e)
 		return e;
 	d->depth = st.fetch_depth ? st.fetch_depth : st.threads;
+	d->direct = !p->job.ahead;
 	if (*profile) {
-		d->limits = (struct mr_storage_limits){
-			st.storage.bw, st.storage.stream, st.storage.latency,
-			st.storage.iops };
+		d->limits = (struct mr_storage_limits){ st.storage.bw,
+							st.storage.stream,
+							st.storage.latency,
+							st.storage.iops };
 		if (st.samples && st.storage.requests)
 			d->sample_requests = (double)st.storage.requests /
 					     (double)st.samples;
@@ -498,7 +503,8 @@ static int the_job(struct mr_phases *p, struct mr_err *err)
 	if (!slow)
 		return 0;
 	e = run(p, &r, &d->as_f, NULL, err);
-	if (!e && *profile && d->cache_share > 0 && d->cache_share < 1)
+	if (!e && *profile && d->cache_share > 0 && d->cache_share < 1 &&
+	    !p->job_only)
 		e = with_page_cache(p, err);
 	return e;
 }
@@ -512,6 +518,14 @@ int mr_phases_run(struct mr_phases *p, struct mr_err *err)
 	e = choose(p, err);
 	if (!e)
 		e = warm(p, err);
+	if (!e && p->job_only) {
+		e = size_cache(p, err);
+		if (!e)
+			e = accelerator_alone(p, err);
+		if (!e)
+			e = the_job(p, err);
+		return e;
+	}
 	if (!e)
 		e = prepare_alone(p, err);
 	if (!e)

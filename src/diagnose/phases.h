@@ -18,14 +18,16 @@ struct mr_job {
 	double ram;   /* of the one that the pipeline has, or 0 */
 	uint64_t batch, samples;
 	bool local; /* the source has files to be evicted */
+	bool ahead; /* it is read ahead of the workers */
 	struct mr_options opt;
 };
 
 struct mr_phases {
 	struct mr_job job;
 	struct mr_diagnosis *d;
-	double scale;	 /* of the phases' times */
-	uint64_t subset; /* samples that they look at */
+	double scale;	   /* of the phases' times */
+	uint64_t subset;   /* samples that they look at */
+	bool job_only;	   /* nothing but how fast the job is */
 	const char *cache; /* "35%", "8G", or "": as the pipeline has it */
 	bool (*progress)(void *data, const char *phase, double done);
 	void *data;

@@ -80,9 +80,10 @@ static int set_codec(const struct mr_diagnosis *d, const char *name,
 		mr_str_fini(&all);
 		return 0;
 	}
-	mr_err_set(err, MR_EINVAL,
-		   "codec '%s' was not measured in this diagnosis; there are:%s",
-		   name, all.text ? all.text : " none");
+	mr_err_set(
+		err, MR_EINVAL,
+		"codec '%s' was not measured in this diagnosis; there are:%s",
+		name, all.text ? all.text : " none");
 	mr_str_fini(&all);
 	return MR_EINVAL;
 }
@@ -284,8 +285,8 @@ static void say_sweep(struct mr_str *s, const struct sweep *w)
 	for (int i = 0; i < w->n; i++)
 		if (w->at[i].rate > most)
 			most = w->at[i].rate;
-	mr_str_addf(s, "\n%-10s %10s %9s %9s %9s\n", w->of, "samples/s",
-		    "prep", "fetch", "AU");
+	mr_str_addf(s, "\n%-10s %10s %9s %9s %9s\n", w->of, "samples/s", "prep",
+		    "fetch", "AU");
 	for (int i = 0; i < w->n; i++) {
 		const struct mr_outcome *o = &w->at[i];
 		int n = most > 0 ? (int)(o->rate / most * BAR + 0.5) : 0;

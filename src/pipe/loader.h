@@ -55,7 +55,7 @@ struct mr_loader {
 	struct mr_shape *shape; /* NULL: the storage as it is */
 	/* with it, when made-up samples were begun, by position */
 	mr_counter made[MR_MADE_AHEAD];
-	struct mr_ram *cache;	/* NULL: none in the pipeline */
+	struct mr_ram *cache; /* NULL: none in the pipeline */
 
 	uint64_t rows; /* of a full batch */
 	uint64_t epoch_samples, epoch_batches;
