@@ -162,11 +162,12 @@ def test_a_page_cache_that_holds_all_answers_from_then_on(mill, files, fetch,
 @pytest.mark.parametrize("fetch", ["direct", "ahead"])
 def test_half_a_page_cache_thrashes_where_half_a_cache_does_not(mill, files,
                                                                 fetch):
-    """In sequential order an LRU has no hit at all, in shuffled order 15 %;
-    `cache` has half in each."""
-    args = ["--fetch", fetch, "--epochs", 6, "--threads", 2, "--storage",
+    """In sequential order an LRU has no hit (but for reads that overtake
+    others), in shuffled order 15 %; `cache` has half in each."""
+    args = ["--fetch", fetch, "--epochs", 6, "--threads", 1, "--storage",
             "iops=100000,cache=2000000"]
-    for order, low, high in (("sequential", 0, 0), ("shuffle", 0.08, 0.18)):
+    for order, low, high in (("sequential", 0, 0.03),
+                             ("shuffle", 0.08, 0.18)):
         pipe, more = f"files {files} | batch 16", ["--order", order]
         r = mill.json("run", pipe, *args, *more)["storage_allows"]
         hits = r["cache_hits"] / (r["cache_hits"] + r["requests"])
