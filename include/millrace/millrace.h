@@ -273,6 +273,8 @@ struct mr_stats {
 		uint64_t requests;
 		double mb_per_s; /* at most, for requests of this size */
 		double used;	 /* share of it that was read */
+		/* of the page cache that stands before it */
+		uint64_t cache, cache_hits, cache_bytes;
 	} storage;
 	/* What mr_loader_evict() or mr_options.cold did. */
 	struct {
