@@ -8,7 +8,7 @@
 
 struct diagnose {
 	struct mr_options loader;
-	const char *accelerator, *cache, *out;
+	const char *accelerator, *cache, *out, *html;
 	double step_time, seconds;
 	bool job_only, json;
 };
@@ -31,6 +31,8 @@ static const struct mr_param options[] = {
 		"measure nothing but how fast the job is, to check a "
 		"prediction"),
 	MR_TEXT(D, out, "", "write the diagnosis to this file, for `whatif`"),
+	MR_TEXT(D, html, "",
+		"write it as a page to this file, too, with charts"),
 	MR_BOOL(D, json, "no", "print one JSON object instead of text"),
 	MR_PARAM_END
 };
@@ -56,6 +58,17 @@ static int save(const char *path, const char *json, struct mr_err *err)
 	return e;
 }
 
+/* Last: a page that cannot be written takes nothing else away. */
+static int page(const struct diagnose *o, const char *json)
+{
+	struct mr_err err;
+
+	if (*o->html &&
+	    mr_diagnosis_page(json, "the diagnosis", o->html, &err))
+		return cli_fail(&err);
+	return EXIT_DONE;
+}
+
 /* What was found, as asked for. */
 static int say(const struct diagnose *o, const char *json)
 {
@@ -66,7 +79,7 @@ static int say(const struct diagnose *o, const char *json)
 		return cli_fail(&err);
 	if (o->json) {
 		puts(json);
-		return EXIT_DONE;
+		return page(o, json);
 	}
 	if (mr_diagnosis_show(json, "the diagnosis", &text, &err))
 		return cli_fail(&err);
@@ -77,7 +90,7 @@ static int say(const struct diagnose *o, const char *json)
 			"millrace: %s: written; `millrace whatif %s` "
 			"predicts from it\n",
 			o->out, o->out);
-	return EXIT_DONE;
+	return page(o, json);
 }
 
 static int run_pipeline(const char *pipeline, const struct diagnose *o)
