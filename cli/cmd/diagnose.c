@@ -63,8 +63,7 @@ static int page(const struct diagnose *o, const char *json)
 {
 	struct mr_err err;
 
-	if (*o->html &&
-	    mr_diagnosis_page(json, "the diagnosis", o->html, &err))
+	if (*o->html && mr_diagnosis_page(json, "the diagnosis", o->html, &err))
 		return cli_fail(&err);
 	return EXIT_DONE;
 }

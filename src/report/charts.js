@@ -31,9 +31,11 @@ function section(id, title, text) {
 const UNKNOWN = "not measured";
 const count = n => Math.round(n).toLocaleString("en");
 function figure(v) {
+	if (typeof v !== "number")
+		return "not known"; // JSON cannot say infinity
 	return v >= 100 ? count(v) : v >= 10 ? v.toFixed(1) : v >= .01 || v === 0 ? v.toFixed(2) : v.toPrecision(2);
 }
-const percent = share => (100 * share).toFixed(1) + "\u00a0%";
+const percent = share => typeof share !== "number" ? "not known" : (100 * share).toFixed(1) + "\u00a0%";
 function time(s) {
 	return s >= 86400 ? figure(s / 86400) + " days" : s >= 5400 ? figure(s / 3600) + " h" :
 		s >= 120 ? figure(s / 60) + " min" : s >= 1 ? figure(s) + " s" :

@@ -69,7 +69,7 @@ function byThreads() {
 		s.append(make("p", "P by " + who + ": " + UNKNOWN + ".", { className: "none" }));
 		return;
 	}
-	const g = D.as_g.mean, high = Math.max(...list.map(p => p.rate.high));
+	const g = known(D.as_g) ? D.as_g.mean : Infinity, high = Math.max(...list.map(p => p.rate.high));
 	const shown = g < 2 * high, most = (shown ? Math.max(high, g) : high) * 1.08 || 1;
 	const label = list.map(p => p.threads + " " + who + ": " + figure(p.rate.mean) + " samples/s").join("; ");
 	chart(s, label, (svg, w) => {
@@ -102,7 +102,7 @@ function remedies() {
 			"Nothing that can be predicted from what was measured."));
 	for (const r of D.remedies) {
 		const li = make("li"), p = make("p");
-		p.append(make("span", r.gain.toFixed(2) + "x", { className: "gain" }), ", " + figure(r.rate) + " samples/s: " + r.what);
+		p.append(make("span", figure(r.gain) + "x", { className: "gain" }), ", " + figure(r.rate) + " samples/s: " + r.what);
 		li.append(p);
 		if (r.cost)
 			li.append(make("p", "Costs " + r.cost + ".", { className: "dim" }));
@@ -114,7 +114,7 @@ function remedies() {
 }
 
 function steps() {
-	const s = section("steps", "The steps", "Mean of one sample, on one thread.");
+	const s = section("steps", "The steps", "Mean of one sample, on one thread. What is the same in each epoch may be stored after the step.");
 	const most = Math.max(...D.steps.map(t => t.us), 0);
 	if (!D.steps.length) {
 		s.append(make("p", "The steps: " + UNKNOWN + ".", { className: "none" }));
@@ -196,7 +196,7 @@ function storage() {
 	return "imitated: " + D.profile + (said.length ? " (" + said.join(", ") + ")" : "");
 }
 
-function origin() {
+function measuredOn() {
 	const m = D.machine || {}, s = section("origin", "What was measured, and on what");
 	const or = (v, text) => positive(v) ? text : undefined;
 	facts(s, [
@@ -227,5 +227,5 @@ steps();
 codecs();
 ranks();
 notes();
-origin();
+measuredOn();
 start();

@@ -7,9 +7,10 @@ const UNITS = { cache: " % of the data set in the cache", cores: " threads that 
 	accelerator: " samples/s of the accelerator", nodes: " nodes" };
 const AXES = { cache: "cache, % of the data set", cores: "threads that prepare",
 	accelerator: "samples/s of the accelerator", nodes: "nodes" };
-const unit = v => figureOf(v) + UNITS[SWEEP.of];
-const figureOf = v => String(+v.toPrecision(6));
+const plain = v => String(+v.toPrecision(6));
+const unit = v => plain(v) + (SWEEP.of === "nodes" && v === 1 ? " node" : UNITS[SWEEP.of]);
 const knee = SWEEP ? SWEEP.points.findIndex(p => p[SWEEP.of] === SWEEP.knee) : -1;
+// All of the first sections compare now with this.
 const then = knee >= 0 ? SWEEP.points[knee] : W;
 
 function asked() {
@@ -35,7 +36,7 @@ const times = () => positive(W.now.samples_per_s) ?
 function sentence() {
 	const what = asked(), rate = figure(then.samples_per_s) + " samples/s, " + times();
 	const limit = "; " + NAMES[then.bottleneck] + " would set the pace";
-	if (!SWEEP)
+	if (knee < 0)
 		return (what ? "with " + what : "as it is") + ": " + rate + limit;
 	const at = (what ? "with " + what + ", " : "");
 	if (knee === 0)
@@ -46,7 +47,7 @@ function sentence() {
 }
 
 function summary() {
-	const now = W.now, at = SWEEP ? "at the knee" : "predicted";
+	const now = W.now, at = knee >= 0 ? "at the knee" : "predicted";
 	head("What if", sentence(), then.bottleneck);
 	tiles([
 		[figure(then.samples_per_s), "", "samples/s: now, " + at, figure(now.samples_per_s)],
@@ -63,10 +64,10 @@ function summary() {
 const PARTS = [["compute", "computing", o => o.au], ["prep", "waiting for the preparation", o => o.prep_stall],
 	["fetch", "waiting for the storage", o => o.fetch_stall]];
 function epochs() {
-	const s = section("epochs", "An epoch, now and " + (SWEEP ? "at the knee" : "predicted"));
+	const s = section("epochs", "An epoch, now and " + (knee >= 0 ? "at the knee" : "predicted"));
 	const long = o => positive(o.samples_per_s) ? G.samples / o.samples_per_s : undefined;
 	const most = Math.max(long(W.now) || 0, long(then) || 0);
-	for (const [name, o] of [["now, as modelled", W.now], [SWEEP ? "with " + unit(SWEEP.knee) : "predicted", then]]) {
+	for (const [name, o] of [["now, as modelled", W.now], [knee >= 0 ? "with " + unit(SWEEP.knee) : "predicted", then]]) {
 		const t = long(o);
 		s.append(make("p", name + ": " + (t === undefined ? "not known" : time(t))));
 		if (t !== undefined)
@@ -80,7 +81,7 @@ function compared() {
 	const m = { samples_per_s: known(G.as_f) || known(G.as_p) ? G.samples_per_s : undefined,
 		au: known(G.as_f) ? G.au : undefined, prep_stall: known(G.as_p) ? G.prep_stall : undefined,
 		fetch_stall: known(G.as_p) && known(G.as_f) ? G.fetch_stall : undefined,
-		bottleneck: G.verdict.bottleneck, g: G.as_g.mean, p: known(G.p) ? G.p.mean : undefined,
+		bottleneck: G.verdict.bottleneck, g: known(G.as_g) ? G.as_g.mean : undefined, p: known(G.p) ? G.p.mean : undefined,
 		s: known(G.s) ? G.s.mean : undefined, hits: G.cache_share };
 	const three = [m, W.now, then];
 	const show = (key, how, zero) => three.map(o => typeof o[key] === "number" && (zero || o[key] > 0) ? how(o[key]) : undefined);
@@ -96,7 +97,7 @@ function compared() {
 		["S, the storage", ...show("s", figure)],
 	];
 	table(s, [["", r => r[0], "text"], ["measured", r => r[1]], ["modelled", r => r[2]],
-		[SWEEP ? "at the knee" : "predicted", r => r[3]]], rows);
+		[knee >= 0 ? "at the knee" : "predicted", r => r[3]]], rows);
 	if (then.beyond)
 		s.append(make("p", "More threads than were measured: an extrapolation.", { className: "dim" }));
 }
@@ -124,7 +125,7 @@ function rateOver(svg, w, o) {
 		draw(g, "line", { x1: x, x2: x, y1: f.top, y2: f.bottom, stroke: "var(--mark)", "stroke-dasharray": "3 3", "stroke-width": 1.5 });
 		draw(g, "circle", { cx: x, cy: f.y(p.samples_per_s), r: 6, fill: "var(--mark)" });
 		draw(g, "text", { x: x > w / 2 ? x - 8 : x + 8, y: f.bottom - 8, class: "strong", "text-anchor": x > w / 2 ? "end" : "start" },
-			"knee: " + figureOf(SWEEP.knee) + (SWEEP.of === "cache" ? " %" : ""));
+			"knee: " + plain(SWEEP.knee) + (SWEEP.of === "cache" ? " %" : ""));
 	}
 	return f;
 }
@@ -175,7 +176,7 @@ function sweep() {
 	const list = SWEEP.points, s = section("sweep", "Samples per second by " + AXES[SWEEP.of]);
 	const o = { low: list[0][SWEEP.of], high: list[list.length - 1][SWEEP.of], xText: AXES[SWEEP.of], yText: "samples/s", height: 280,
 		most: Math.max(W.now.samples_per_s, ...list.map(p => p.samples_per_s)) * 1.08 || 1 };
-	const said = make("p", sayPoint(then), { className: "said", id: "said" });
+	const said = make("p", knee >= 0 ? sayPoint(then) : "", { className: "said", id: "said" });
 	said.setAttribute("aria-live", "polite");
 	const both = paint => (svg, w) => {
 		tells(svg, paint(svg, w, o), w, said);
@@ -191,7 +192,7 @@ function sweep() {
 	all.append(make("summary", "All " + list.length + " points"));
 	s.append(all);
 	table(all, [
-		[AXES[SWEEP.of], p => figureOf(p[SWEEP.of])],
+		[AXES[SWEEP.of], p => plain(p[SWEEP.of])],
 		["samples/s", p => figure(p.samples_per_s)],
 		["prep stall", p => percent(p.prep_stall)],
 		["fetch stall", p => percent(p.fetch_stall)],
