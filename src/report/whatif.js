@@ -192,12 +192,12 @@ function sweep() {
 	all.append(make("summary", "All " + list.length + " points"));
 	s.append(all);
 	table(all, [
-		[AXES[SWEEP.of], p => plain(p[SWEEP.of])],
+		[SWEEP.of === "cache" ? "cache, %" : SWEEP.of, p => plain(p[SWEEP.of])],
 		["samples/s", p => figure(p.samples_per_s)],
-		["prep stall", p => percent(p.prep_stall)],
-		["fetch stall", p => percent(p.fetch_stall)],
-		["AU", p => percent(p.au)],
-		["sets the pace", p => p.bottleneck + (p.beyond ? " *" : ""), "text"],
+		["prep", p => percent(p.prep_stall)],
+		["fetch", p => percent(p.fetch_stall)],
+		["AU", p => percent(p.au), "wide"],
+		["pace", p => p.bottleneck + (p.beyond ? " *" : ""), "text"],
 	], list, (p, i) => i === knee);
 }
 
