@@ -10,7 +10,11 @@ const who = D.command ? "workers" : "threads";
 const share = v => v === undefined ? undefined : percent(v);
 
 function summary() {
-	head("Diagnosis", D.verdict.evidence, D.verdict.bottleneck);
+	if (rate === undefined)
+		head("Diagnosis", "the accelerator takes " + (known(D.as_g) ? figure(D.as_g.mean) : "an unknown number of") +
+			" samples/s; whether it waits for them was not measured");
+	else
+		head("Diagnosis", D.verdict.evidence, D.verdict.bottleneck);
 	const job = known(D.as_f) ? "samples/s of the job" : "samples/s, with everything in memory";
 	tiles([
 		[rate === undefined ? undefined : figure(rate), "", job],
@@ -97,9 +101,9 @@ function remedies() {
 	const s = section("remedies", "What would help", "Predicted, the best first.");
 	const list = make("ol");
 	if (!D.remedies.length)
-		s.append(make("p", rate !== undefined && au !== undefined && au > .95 ?
-			"Nothing: the accelerator has all it takes." :
-			"Nothing that can be predicted from what was measured."));
+		s.append(make("p", rate === undefined || (au === undefined ? prep : 1 - au) > .05 ?
+			"Nothing that can be predicted from what was measured." :
+			"Nothing: the accelerator has all it takes" + (au === undefined ? ", as far as was measured." : ".")));
 	for (const r of D.remedies) {
 		const li = make("li"), p = make("p");
 		p.append(make("span", figure(r.gain) + "x", { className: "gain" }), ", " + figure(r.rate) + " samples/s: " + r.what);

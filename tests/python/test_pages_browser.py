@@ -153,6 +153,7 @@ def test_hostile_text_is_shown_as_text(page):
 
 def test_what_was_not_measured_is_never_0(page):
     js = page("least")
+    assert "not measured" in texts(js, "#verdict")[0]
     assert texts(js, ".tile b") == ["not measured"] * 4
     assert js("return of('#rates .bar').length") == 1
     assert len(texts(js, "#rates .none")) == 5
