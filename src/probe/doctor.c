@@ -93,7 +93,7 @@ static int measure(const struct mr_doctor_options *opt, struct mr_watch *w,
 int mr_doctor(const struct mr_doctor_options *opt, char **text,
 	      struct mr_err *err)
 {
-	struct mr_diagnosis *d;
+	struct mr_checkup *d;
 	struct mr_str out = { 0 };
 	struct mr_watch w;
 	int e = check(opt, err);
@@ -111,9 +111,9 @@ int mr_doctor(const struct mr_doctor_options *opt, char **text,
 		d->findings = mr_advise(&d->facts, d->finding);
 		d->seconds = (double)(mr_clock_ns() - w.start) / 1e9;
 		if (opt->json)
-			mr_diagnosis_json(d, &out);
+			mr_checkup_json(d, &out);
 		else
-			mr_diagnosis_text(d, &out);
+			mr_checkup_text(d, &out);
 		*text = mr_str_take(&out);
 		if (!*text)
 			e = mr_err_nomem(err, 0);

@@ -6,14 +6,14 @@
 #include "core/str.h"
 #include "probe/advice.h"
 
-struct mr_diagnosis {
+struct mr_checkup {
 	struct mr_facts facts;
 	struct mr_finding finding[MR_FINDINGS];
 	int findings;
 	double seconds; /* that it took */
 };
 
-void mr_diagnosis_text(const struct mr_diagnosis *d, struct mr_str *out);
-void mr_diagnosis_json(const struct mr_diagnosis *d, struct mr_str *out);
+void mr_checkup_text(const struct mr_checkup *d, struct mr_str *out);
+void mr_checkup_json(const struct mr_checkup *d, struct mr_str *out);
 
 #endif

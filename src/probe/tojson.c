@@ -229,7 +229,7 @@ static void topology(struct mr_json *j, const struct mr_topology *t)
 	mr_json_close(j, '}');
 }
 
-static void advice(struct mr_json *j, const struct mr_diagnosis *d)
+static void advice(struct mr_json *j, const struct mr_checkup *d)
 {
 	mr_json_open(j, "advice", '[');
 	for (int i = 0; i < d->findings; i++) {
@@ -246,7 +246,7 @@ static void advice(struct mr_json *j, const struct mr_diagnosis *d)
 	mr_json_close(j, ']');
 }
 
-void mr_diagnosis_json(const struct mr_diagnosis *d, struct mr_str *out)
+void mr_checkup_json(const struct mr_checkup *d, struct mr_str *out)
 {
 	struct mr_json j = { .out = *out };
 

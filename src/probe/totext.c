@@ -313,7 +313,7 @@ static void finding(struct mr_str *out, const struct mr_finding *f)
 	}
 }
 
-static void advice(struct mr_str *out, const struct mr_diagnosis *d)
+static void advice(struct mr_str *out, const struct mr_checkup *d)
 {
 	struct mr_str fine = { 0 };
 
@@ -332,7 +332,7 @@ static void advice(struct mr_str *out, const struct mr_diagnosis *d)
 	mr_str_fini_into(&fine, out);
 }
 
-void mr_diagnosis_text(const struct mr_diagnosis *d, struct mr_str *out)
+void mr_checkup_text(const struct mr_checkup *d, struct mr_str *out)
 {
 	machine(out, &d->facts);
 	limits(out, &d->facts);
