@@ -204,8 +204,7 @@ def test_half_a_cache_has_the_same_hits_in_each_epoch(mill, tmp_path, fetch,
 
 @pytest.mark.parametrize("fetch", ["direct", "ahead", "auto"])
 def test_what_is_held_is_neither_read_nor_waited_for(mill, sources, fetch):
-    text = f"{sources['files']} | cache ram=16M | decode_image | " \
-        "resize 24x24 | batch 8"
+    text = f"{sources['files']} | cache ram=16M | batch 8"
     args = ["--storage", "latency=5ms,iops=300", "--fetch", fetch,
             "--threads", 3]
     one = run_epochs(mill, text, 1, *args)
