@@ -418,6 +418,14 @@ int mr_verify(const char *dir, int threads, struct mr_verify_report *report,
  */
 int mr_trace_export(const char *file, const char *to, struct mr_err *err);
 
+/*
+ * What follows from the measurements that `millrace diagnose -- COMMAND` made
+ * in a script, of which `folder` has a file for each rank: a text, or one
+ * JSON object. *text is to be freed. MR_EDATA: nothing was measured.
+ */
+int mr_diagnose_script(const char *folder, const char *command, bool json,
+		       char **text, struct mr_err *err);
+
 const char *mr_version(void);
 
 #pragma GCC visibility pop
