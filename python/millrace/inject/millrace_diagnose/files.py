@@ -42,7 +42,7 @@ class Opens:
 
 
 _NOT_DATA = re.compile(r"\.(py|pyc|pyi|so(\.[0-9.]+)?|pth|egg-link)$")
-_ELSEWHERE = ("/proc/", "/sys/", "/dev/", "/etc/")
+_ELSEWHERE = ("/proc/", "/sys/", "/dev/", "/etc/", "/usr/lib/", "/var/cache/")
 
 
 def is_data(path):
@@ -74,7 +74,7 @@ def data_of(names):
 def held():
     """Data that this process has open or mapped: readers that keep a file
     (HDF5, LMDB, numpy.memmap) open it once, and not by Python's open()."""
-    names = set()
+    names, programs = set(), set()
     try:
         for fd in os.listdir("/proc/self/fd"):
             try:
@@ -85,12 +85,11 @@ def held():
         with open("/proc/self/maps") as f:
             for line in f:
                 part = line.rstrip("\n").split(None, 5)
-                if len(part) == 6 and part[5].startswith("/") \
-                        and "x" not in part[1]:
-                    names.add(part[5])
+                if len(part) == 6:
+                    (programs if "x" in part[1] else names).add(part[5])
     except OSError:
         pass
-    return data_of(n for n in names if n.startswith("/")
+    return data_of(n for n in names - programs if n.startswith("/")
                    and not n.endswith(" (deleted)"))
 
 

@@ -165,6 +165,7 @@ class Phases:
         return took >= limit or took >= limit / 3 and t.narrow()
 
     def replay(self, batch):
+        self.result.known["batch"] = self.source.samples_of(0)
         t = self.result.times["g"] = Times(1)
         yield from self.loop(t, "g", Again(batch, self.source.samples_of(0)),
                              WARM_UP)

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 import traceback
+import types
 
 from . import ranks
 from .phases import Broken, Over, Phases
@@ -88,6 +89,7 @@ class Driver:
             self.result.known["done"] = True
         except Broken as e:
             self.failed(f"the data set failed: {_named(e.__cause__)}")
+            _hide_our_frames()
             raise e.__cause__ from None
         except (Over, ranks.Lost) as e:
             self.failed(str(e))
@@ -230,6 +232,22 @@ class Script:
 def _named(e):
     text = str(e).strip().splitlines()
     return type(e).__name__ + (f": {text[-1]}" if text else "")
+
+
+def _hide_our_frames():
+    """If nobody catches it, the traceback is the script's."""
+    show, here = sys.excepthook, os.path.dirname(__file__) + os.sep
+
+    def others(kind, e, tb):
+        first = at = types.SimpleNamespace(tb_next=tb)
+        while at.tb_next is not None:
+            if at.tb_next.tb_frame.f_code.co_filename.startswith(here):
+                at.tb_next = at.tb_next.tb_next
+            else:
+                at = at.tb_next
+        show(kind, e.with_traceback(first.tb_next), first.tb_next)
+
+    sys.excepthook = others
 
 
 def _is_worker():

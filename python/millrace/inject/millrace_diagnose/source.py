@@ -32,6 +32,9 @@ class Source:
         vars(self.copy).update(_iterator=None,
                                _IterableDataset_len_called=None)
         self.workers = loader.num_workers
+        if self.workers and not _forks(loader):
+            # Starting them takes seconds: once is enough.
+            vars(self.copy)["persistent_workers"] = True
         ahead = getattr(loader, "prefetch_factor", None) or 2
         # batches that may lie ready when a phase begins to be measured
         self.stock = self.workers * ahead
@@ -83,7 +86,7 @@ class Source:
         """Workers that the script would end after an epoch end."""
         old, self.current = self.current, None
         if finally_ or not getattr(self.copy, "persistent_workers", False):
-            stop(old or vars(self.copy).get("_iterator"))
+            stop(vars(self.copy).get("_iterator") if old is None else old)
             vars(self.copy)["_iterator"] = None
 
     def whole(self):
@@ -132,6 +135,12 @@ def _streams(loader):
     kinds = getattr(sys.modules["torch.utils.data.dataloader"],
                     "_DatasetKind", None)
     return kind == getattr(kinds, "Iterable", 1)
+
+
+def _forks(loader):
+    context = getattr(loader, "multiprocessing_context", None) \
+        or sys.modules["multiprocessing"]
+    return context.get_start_method() == "fork"
 
 
 def _length(batch):
