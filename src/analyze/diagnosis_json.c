@@ -200,9 +200,10 @@ static void put_notes(struct mr_json *j, const struct mr_diagnosis *d)
 static void put_conclusions(struct mr_json *j, const struct mr_diagnosis *d)
 {
 	mr_json_real(j, "samples_per_s", d->rate, 7);
-	mr_json_real(j, "prep_stall", d->prep_stall, 5);
-	mr_json_real(j, "fetch_stall", d->fetch_stall, 5);
-	mr_json_real(j, "au", d->au, 5);
+	/* null: not known, which is not 0 */
+	mr_json_real(j, "prep_stall", d->as_p.n ? d->prep_stall : NAN, 5);
+	mr_json_real(j, "fetch_stall", d->as_f.n ? d->fetch_stall : NAN, 5);
+	mr_json_real(j, "au", d->as_f.n ? d->au : NAN, 5);
 	mr_json_real(j, "epoch_seconds",
 		     d->rate > 0 ? (double)d->samples / d->rate : NAN, 6);
 	mr_json_open(j, "verdict", '{');
