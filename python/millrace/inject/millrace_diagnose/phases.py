@@ -333,6 +333,10 @@ class Feed:
         back = self.subset.there() - self.before
         self.back = max(self.back, back / max(
             1, share * self.subset.expected()))
+        if self.cold and self.subset.read < 512 and not self.subset.own:
+            # It is mapped, and not read: what came is what it needed.
+            self.phases.result.known["sample_bytes"] = back / max(
+                1, share * self.subset.samples())
 
     def most_skipped(self):
         return self.phases.skip() if self.endless else self.subset.count // 3

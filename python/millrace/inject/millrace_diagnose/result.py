@@ -41,8 +41,9 @@ class Result:
             "files": len(subset.own), "shared_files": len(subset.shared),
         })
         if subset.how and subset.all():
-            self.note(f"{len(subset.all())} files of {subset.count} batches "
-                      f"({n} samples) were looked at; their names are known "
+            files = len(subset.all())
+            self.note(f"{files} file{'s' * (files != 1)} of {subset.count} "
+                      f"batches ({n} samples) looked at; known "
                       f"{subset.how}")
 
     def text(self):
