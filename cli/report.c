@@ -95,6 +95,21 @@ static void print_storage(const struct mr_stats *st)
 	printf("\n");
 }
 
+static void print_cache(const struct mr_stats *st)
+{
+	uint64_t all = st->cache.hits + st->cache.misses;
+	char held[32], used[32], ram[32];
+
+	if (!st->cache.ram)
+		return;
+	printf("cache: %s samples in %s of %s%s; %.1f %% hits\n",
+	       mr_str_count(held, st->cache.samples),
+	       mr_str_size(used, (double)st->cache.bytes),
+	       mr_str_size(ram, (double)st->cache.ram),
+	       st->cache.full ? ", full" : "",
+	       all ? 100 * (double)st->cache.hits / (double)all : 0);
+}
+
 static void print_text(const struct mr_loader *l, const struct mr_stats *st,
 		       const uint64_t *digest, bool stopped)
 {
@@ -111,6 +126,7 @@ static void print_text(const struct mr_loader *l, const struct mr_stats *st,
 		printf(" (%d in flight)", st->fetch_depth);
 	printf("\n");
 	print_storage(st);
+	print_cache(st);
 	print_steps(st);
 	print_budget(st);
 	print_bad(l, st->bad_samples);

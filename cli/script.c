@@ -89,11 +89,11 @@ static void nothing_seen(const char *folder, const char *command, int status)
 			command);
 }
 
-static int conclude(char *const argv[], const char *folder, bool json,
-		    int status, char **text, struct mr_err *err)
+static int conclude(char *const argv[], const char *folder, int status,
+		    char **json, struct mr_err *err)
 {
 	char *line = cli_child_line(argv);
-	int e = line ? mr_diagnose_script(folder, line, json, text, err) :
+	int e = line ? mr_diagnose_script(folder, line, json, err) :
 		       mr_err_nomem(err, 1);
 
 	free(line);
@@ -113,13 +113,13 @@ static int run(char *const argv[], const struct cli_script_options *o,
 	int e;
 
 	if (o->keep_running) {
-		e = cli_child_start(argv, o->json, NULL, err);
+		e = cli_child_start(argv, o->aside, NULL, err);
 		return e ? e : cli_child_wait(argv, status, err);
 	}
 	e = cli_guard_open(&guard, folder, err);
 	if (e)
 		return e;
-	e = cli_child_start(argv, o->json, &guard, err);
+	e = cli_child_start(argv, o->aside, &guard, err);
 	if (!e) {
 		cli_guard_serve(&guard, cli_child_pid());
 		e = cli_child_wait(argv, status, err);
@@ -130,12 +130,12 @@ static int run(char *const argv[], const struct cli_script_options *o,
 }
 
 int cli_diagnose_command(char *const argv[], const struct cli_script_options *o,
-			 char **text, struct mr_err *err, int *status)
+			 char **json, struct mr_err *err, int *status)
 {
 	char *folder = make_folder(err);
 	int e;
 
-	*text = NULL;
+	*json = NULL;
 	*status = 127 << 8; /* as the shell has it */
 	if (!folder)
 		return err->code;
@@ -145,7 +145,7 @@ int cli_diagnose_command(char *const argv[], const struct cli_script_options *o,
 	if (!e)
 		e = run(argv, o, folder, status, err);
 	if (!e)
-		e = conclude(argv, folder, o->json, *status, text, err);
+		e = conclude(argv, folder, *status, json, err);
 	cli_child_remove(folder);
 	free(folder);
 	return e;

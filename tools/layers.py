@@ -24,6 +24,8 @@ MAY = {
     'serve': ['core', 'kernel', 'trace', 'io', 'store', 'dist', 'cache', 'op',
               'source', 'stream', 'pipe'],
     'analyze': ['core', 'trace'],
+    'diagnose': ['core', 'trace', 'io', 'store', 'op', 'source', 'pipe',
+                 'analyze'],
     'report': ['core', 'trace', 'analyze'],
     'cli': ['core', 'trace'],
     'python': [],

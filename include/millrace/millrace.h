@@ -280,6 +280,13 @@ struct mr_stats {
 		uint64_t stayed;       /* bytes that the page cache kept */
 		uint64_t unknown;      /* files that could not be checked */
 	} cold;
+	/* Of the step `cache`; all 0 when the pipeline has none. */
+	struct {
+		uint64_t ram, bytes;   /* it may take, and has taken */
+		uint64_t samples;      /* held */
+		uint64_t hits, misses; /* samples that came out of it, or not */
+		bool full;	       /* some sample did not fit */
+	} cache;
 };
 
 /* A snapshot. Any thread may take it, also while another is in next(). */
@@ -326,6 +333,70 @@ int mr_trace_summary(const char *file, bool json, char **text,
  * object) that the caller frees. */
 int mr_explain(const char *pipeline, const struct mr_options *opt, bool json,
 	       char **text, struct mr_err *err);
+
+/* ---- diagnosis: storage, CPU or accelerator ---- */
+
+/* mr_diagnose_options_init() sets the defaults. */
+struct mr_diagnose_options {
+	size_t size;		  /* sizeof(struct mr_diagnose_options) */
+	struct mr_options loader; /* threads, storage, order...; epochs and
+				   * samples are the diagnosis' own */
+	const char *accelerator;  /* samples per second, or one that is known,
+				   * as "resnet50-h100"; */
+	double step;		  /* or seconds that it computes on a batch */
+	const char *cache;	  /* of the job: "35%" of the data set or "8G";
+				   * "": what the pipeline has */
+	double seconds;		  /* to take, about; 0: 35; at most 90 */
+	bool job_only;		  /* measure nothing but how fast it is */
+	/* Called now and then: what is measured, and how much of the whole is
+	 * done, 0 to 1. Returns true to stop. May be NULL. */
+	bool (*progress)(void *data, const char *phase, double done);
+	void *data;
+};
+
+void mr_diagnose_options_init(struct mr_diagnose_options *o);
+
+/*
+ * Measure a pipeline that feeds an accelerator, which is imitated by sleeping
+ * as long as it would compute: with everything in memory, from the storage,
+ * by threads. *json: what was measured and what follows from it, one object
+ * (docs/model.md), to be freed.
+ */
+int mr_diagnose(const char *pipeline, const struct mr_diagnose_options *o,
+		char **json, struct mr_err *err);
+
+/*
+ * The same from what `millrace diagnose -- COMMAND` measured in a script, of
+ * which `folder` has a file for each rank. MR_EDATA: nothing was measured.
+ */
+int mr_diagnose_script(const char *folder, const char *command, char **json,
+		       struct mr_err *err);
+
+/* The same for people, to be freed. file: where the JSON is from, for
+ * messages. */
+int mr_diagnosis_show(const char *json, const char *file, char **text,
+		      struct mr_err *err);
+
+/* What is different; mr_whatif_options_init() sets "nothing". */
+struct mr_whatif_options {
+	size_t size;	     /* sizeof(struct mr_whatif_options) */
+	const char *cache;   /* "35%" of the data set or "8G"; "": as it was */
+	int64_t cores;	     /* that prepare; 0: as it was */
+	const char *storage; /* as mr_options.storage; "": as it was */
+	const char *accelerator; /* as of mr_diagnose(), or "2x" */
+	const char *compress;	 /* a codec that the diagnosis tried, or "" */
+	int64_t nodes;		 /* 0: one */
+	bool page_cache;	 /* not `cache ram=`, which forgets nothing */
+	const char *sweep;	 /* "cache=0:100:5", or "" */
+};
+
+void mr_whatif_options_init(struct mr_whatif_options *o);
+
+/* How fast the job of a diagnosis would be then. json, file: as above. *text
+ * is to be freed; as_json: one object. */
+int mr_whatif(const char *json, const char *file,
+	      const struct mr_whatif_options *o, bool as_json, char **text,
+	      struct mr_err *err);
 
 /* ---- data sets, prepared once ---- */
 
@@ -417,14 +488,6 @@ int mr_verify(const char *dir, int threads, struct mr_verify_report *report,
  * missing; it is empty otherwise.
  */
 int mr_trace_export(const char *file, const char *to, struct mr_err *err);
-
-/*
- * What follows from the measurements that `millrace diagnose -- COMMAND` made
- * in a script, of which `folder` has a file for each rank: a text, or one
- * JSON object. *text is to be freed. MR_EDATA: nothing was measured.
- */
-int mr_diagnose_script(const char *folder, const char *command, bool json,
-		       char **text, struct mr_err *err);
 
 const char *mr_version(void);
 

@@ -336,6 +336,8 @@ enum {
 	MR_SOURCE_RAW = 1,
 	MR_SOURCE_MAPS = 2, /* extents may be mapped; steps then read from the
 			     * mapping itself */
+	MR_SOURCE_MADE = 4, /* samples are made up: a storage that is imitated
+			     * takes their bytes for reads, made ahead */
 };
 
 /* ---- what there is ---- */

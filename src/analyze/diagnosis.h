@@ -98,9 +98,10 @@ struct mr_diagnosis {
 	double depth;			 /* reads in flight that were used */
 	double cache_bytes;		 /* of the job's cache; 0: none */
 	double cache_share;		 /* of the data set that it holds */
-	double cold_stayed;	  /* share of bytes that could not be evicted */
-	double warm_resident;	  /* share of bytes in memory while P was
-				   * measured; < 0: not known */
+	bool direct;	      /* workers read by themselves, and wait for it */
+	double cold_stayed;   /* share of bytes that could not be evicted */
+	double warm_resident; /* share of bytes in memory while P was
+			       * measured; < 0: not known */
 	struct mr_figure g, p, s; /* alone */
 	struct mr_figure c;	  /* reading alone, everything in memory */
 	struct mr_figure pc;	  /* P with everything in `cache ram=` */

@@ -36,19 +36,19 @@ struct key {
 	}
 
 static const struct key measured[] = {
-	MUST(D, samples, UINT),	    MUST(D, batch, UINT),
-	MUST(D, threads, INT),	    KEY(D, cores, INT),
-	KEY(D, sampled, UINT),	    KEY(D, seconds, REAL),
-	KEY(D, sample_bytes, REAL), KEY(D, sample_requests, REAL),
-	KEY(D, accelerator, TEXT),  KEY(D, step_seconds, REAL),
-	KEY(D, profile, TEXT),	    KEY(D, depth, REAL),
-	KEY(D, cache_bytes, REAL),  KEY(D, cache_share, REAL),
-	KEY(D, cold_stayed, REAL),  KEY(D, warm_resident, REAL),
-	KEY(D, g, FIGURE),	    KEY(D, p, FIGURE),
-	KEY(D, s, FIGURE),	    KEY(D, c, FIGURE),
-	KEY(D, pc, FIGURE),	    MUST(D, as_g, FIGURE),
-	KEY(D, as_p, FIGURE),	    KEY(D, as_f, FIGURE),
-	KEY(D, page, FIGURE),
+	MUST(D, samples, UINT),	     MUST(D, batch, UINT),
+	MUST(D, threads, INT),	     KEY(D, cores, INT),
+	KEY(D, sampled, UINT),	     KEY(D, seconds, REAL),
+	KEY(D, sample_bytes, REAL),  KEY(D, sample_requests, REAL),
+	KEY(D, accelerator, TEXT),   KEY(D, step_seconds, REAL),
+	KEY(D, profile, TEXT),	     KEY(D, depth, REAL),
+	KEY(D, cache_bytes, REAL),   KEY(D, cache_share, REAL),
+	KEY(D, direct, BOOL),	     KEY(D, cold_stayed, REAL),
+	KEY(D, warm_resident, REAL), KEY(D, g, FIGURE),
+	KEY(D, p, FIGURE),	     KEY(D, s, FIGURE),
+	KEY(D, c, FIGURE),	     KEY(D, pc, FIGURE),
+	MUST(D, as_g, FIGURE),	     KEY(D, as_p, FIGURE),
+	KEY(D, as_f, FIGURE),	     KEY(D, page, FIGURE),
 };
 
 #define L struct mr_storage_limits
@@ -102,7 +102,7 @@ static const struct key remedy[] = {
 
 #define LIST(type, n, list, max, keys)                                     \
 	{                                                                  \
-#list, offsetof(type, n), offsetof(type, list), max,       \
+#n, offsetof(type, n), offsetof(type, list), max,          \
 			sizeof(((type *)0)->list[0]), keys, MR_COUNT(keys) \
 	}
 
@@ -377,7 +377,7 @@ static int get_diagnosis(const struct reading *r, struct json_object *o,
 	for (int i = 0; !e && i < d->points; i++)
 		if (d->curve[i].threads <= (i ? d->curve[i - 1].threads : 0) ||
 		    !d->curve[i].rate.n)
-			e = wrong(r, "curve", "want threads to ascend");
+			e = wrong(r, "points", "want threads to ascend");
 	if (!e)
 		e = get_text(o, "pipeline", &d->pipeline, r->err);
 	if (!e)

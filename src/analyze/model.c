@@ -2,6 +2,7 @@
 #include "analyze/model.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /*
@@ -21,6 +22,31 @@ double mr_model_lru(double share)
 	if (share >= 1)
 		return 1;
 	return share + (1 - share) * log(1 - share);
+}
+
+int mr_model_cache(const char *text, double all, double *bytes,
+		   struct mr_err *err)
+{
+	static const char units[] = "KMG";
+	char *end;
+	double v = strtod(text, &end);
+	const char *unit = *end ? strchr(units, *end) : NULL;
+
+	if (end != text && isfinite(v) && v >= 0 && v < 1e18) {
+		if (!strcmp(end, "%") && v <= 100) {
+			*bytes = v / 100 * all;
+			return 0;
+		}
+		if (!*end || (unit && !end[1])) {
+			*bytes = ldexp(v,
+				       unit ? 10 * (int)(unit - units + 1) : 0);
+			return 0;
+		}
+	}
+	return mr_err_set(err, MR_EINVAL,
+			  "cache '%s': want a share of the data set, such as "
+			  "35%%, or a size, such as 8G",
+			  text);
 }
 
 /* ---- preparation ---- */
@@ -203,11 +229,35 @@ static double storage_rate(const struct mr_diagnosis *d,
 	return rate;
 }
 
+/*
+ * Workers that read by themselves prepare nothing meanwhile: a sample then
+ * takes the time of both, one after the other.
+ */
+static double one_after_another(const struct mr_diagnosis *d,
+				const struct mr_setting *s,
+				const struct mr_outcome *o)
+{
+	double read = 0, miss = 1 - o->hits;
+
+	if (s->measured && o->s > 0)
+		read = 1 / o->s - (d->c.n && d->c.mean > 0 ? 1 / d->c.mean : 0);
+	else if (s->threads > 0)
+		read = s->requests *
+		       (s->limits.latency +
+			(s->limits.stream > 0 ?
+				 s->bytes / s->requests / s->limits.stream :
+				 0)) /
+		       s->threads;
+	if (!(read > 0) || !(o->p > 0))
+		return o->p;
+	return 1 / (1 / o->p + miss * read);
+}
+
 void mr_predict(const struct mr_diagnosis *d, const struct mr_setting *s,
 		struct mr_outcome *o)
 {
 	double nodes = s->nodes > 1 ? s->nodes : 1;
-	double cache = s->cache * nodes, fetch, as_p;
+	double cache = s->cache * nodes, fetch, as_p, both;
 
 	memset(o, 0, sizeof(*o));
 	if (cache > 1)
@@ -220,7 +270,8 @@ void mr_predict(const struct mr_diagnosis *d, const struct mr_setting *s,
 	/* A storage that all nodes share. */
 	fetch = o->hits < 1 ? o->s / nodes / (1 - o->hits) : 0;
 	as_p = soft_least(o->g, o->p, 0);
-	o->rate = soft_least(o->g, o->p, fetch);
+	both = d->direct ? one_after_another(d, s, o) : o->p;
+	o->rate = soft_least(o->g, both, fetch);
 	mr_model_stalls(o->g, as_p, o->rate, &o->prep_stall, &o->fetch_stall);
 	o->au = o->g > 0 ? o->rate / o->g : 1;
 	o->bottleneck = mr_model_limit(o->g, o->p, fetch);

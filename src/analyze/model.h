@@ -52,6 +52,10 @@ double mr_model_storage(const struct mr_storage_limits *l, double bytes,
  * when each epoch has a fresh random order. */
 double mr_model_lru(double share);
 
+/* A cache by its size: "35%" of `all` bytes, or bytes as "8G". */
+int mr_model_cache(const char *text, double all, double *bytes,
+		   struct mr_err *err);
+
 /* What keeps the rate down, of three rates (0: no limit): a word of struct
  * mr_outcome's. Those within a tenth of the lowest are in balance with it. */
 const char *mr_model_limit(double g, double p, double s);

@@ -387,21 +387,21 @@ int mr_script_read(const char *folder, struct mr_diagnosis *d,
 	return e;
 }
 
-int mr_diagnose_script(const char *folder, const char *command, bool json,
-		       char **text, struct mr_err *err)
+int mr_diagnose_script(const char *folder, const char *command, char **json,
+		       struct mr_err *err)
 {
 	struct mr_diagnosis *d = mr_alloc(1, sizeof(*d), err);
 	int e;
 
-	*text = NULL;
+	*json = NULL;
 	if (!d)
 		return MR_ENOMEM;
 	d->command = strdup(command);
 	e = d->command ? mr_script_read(folder, d, err) : mr_err_nomem(err, 1);
 	if (!e) {
 		mr_diagnosis_conclude(d);
-		*text = json ? mr_diagnosis_json(d) : mr_diagnosis_text(d);
-		if (!*text)
+		*json = mr_diagnosis_json(d);
+		if (!*json)
 			e = mr_err_nomem(err, 1);
 	}
 	mr_diagnosis_fini(d);

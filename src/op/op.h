@@ -27,6 +27,13 @@ struct mr_batch_params {
 
 extern const struct mr_op mr_op_batch;
 
+/* `cache` keeps samples; inside the loader as well. */
+struct mr_cache_params {
+	uint64_t ram;
+};
+
+extern const struct mr_op mr_op_cache;
+
 /* "NAME: cannot take SPEC: why", MR_ETYPE. */
 int mr_op_refuse(const char *name, const struct mr_spec *in, const char *why,
 		 struct mr_err *err);

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the plan of a pipeline is, for people and as JSON. */
 #include <stdio.h>
+#include <sys/stat.h>
 
+#include "cache/ram.h"
 #include "core/json.h"
 #include "core/str.h"
 #include "pipe/loader.h"
+
+enum { PROBES = 64 };
 
 static const struct mr_step *step_of(const struct mr_plan *p, int stage)
 {
@@ -42,9 +46,10 @@ static const char *place(const struct mr_loader *l, int stage)
 	if (stage > 0 && !st)
 		return p->pipeline->stage[stage].op == &mr_op_batch ?
 			       "collated by the workers" :
+		       stage == p->cache ? "kept in memory" :
 		       p->pipeline->stage[stage].op->batch ?
-			       "by the worker that ends the batch" :
-			       "no work";
+					   "by the worker that ends the batch" :
+					   "no work";
 	if (joined(p, stage, &first, &last) && stage < last)
 		return "joined with the next step";
 	if (out < 0)
@@ -53,6 +58,59 @@ static const char *place(const struct mr_loader *l, int stage)
 	if (!o->dense && p->pad)
 		return "into the batch, then padded";
 	return "straight into the batch";
+}
+
+/* Bytes that a source says its samples have, by some of them; 0: unknown. */
+static double mean_length(const struct mr_plan *p)
+{
+	uint64_t n = p->samples < PROBES ? p->samples : PROBES;
+	double sum = 0;
+
+	for (uint64_t i = 0; i < n; i++) {
+		uint64_t at = p->samples / n * i + p->samples % n * i / n;
+		struct mr_extent x = { 0 };
+		struct mr_err err;
+		char path[4096];
+		struct stat st;
+
+		if (!p->source->locate ||
+		    p->source->locate(p->source_self, at, path, sizeof(path),
+				      &x, &err))
+			return 0;
+		if (x.length != MR_TO_END)
+			sum += (double)x.length;
+		else if (!stat(x.path, &st))
+			sum += (double)st.st_size;
+	}
+	return n ? sum / (double)n : 0;
+}
+
+/* Samples that the cache will hold; 0: not known before it is filled. */
+static uint64_t cache_fits(const struct mr_plan *p, bool *about)
+{
+	double bytes = (double)mr_ram_sample(&p->cached), n;
+
+	*about = bytes == 0;
+	if (*about && !p->cache_at)
+		bytes = mean_length(p);
+	if (bytes == 0)
+		return 0;
+	n = (double)p->cache_ram / bytes;
+	return n < (double)p->samples ? (uint64_t)n : p->samples;
+}
+
+static void cache_text(const struct mr_plan *p, struct mr_str *out)
+{
+	bool about;
+	uint64_t fits = cache_fits(p, &about);
+	char n[32], all[32];
+
+	if (fits)
+		mr_str_addf(out, ": %s%s of %s samples fit",
+			    about ? "about " : "", mr_str_count(n, fits),
+			    mr_str_count(all, p->samples));
+	else
+		mr_str_add(out, ": as many as fit, whose sizes differ");
 }
 
 /* After `batch`, fields have the batch's dimension in front. */
@@ -116,6 +174,8 @@ static void stage_text(const struct mr_loader *l, int i, struct mr_str *out)
 		    s->op && s->op->flags & MR_OP_RANDOM ?
 			    "; random, new in each epoch" :
 			    "");
+	if (i && i == l->plan.cache)
+		cache_text(&l->plan, out);
 	if (joined(&l->plan, i, &first, &last) && i == last)
 		mr_str_addf(out, "; steps %d to %d are one pass", first + 1,
 			    last + 1);
@@ -174,6 +234,16 @@ static void json_stage(struct mr_json *j, const struct mr_loader *l, int i)
 		mr_json_int(j, NULL, first);
 		mr_json_int(j, NULL, last);
 		mr_json_close(j, ']');
+	}
+	if (i && i == l->plan.cache) {
+		bool about;
+		uint64_t fits = cache_fits(&l->plan, &about);
+
+		mr_json_open(j, "cache", '{');
+		mr_json_uint(j, "ram", l->plan.cache_ram);
+		mr_json_uint(j, "fits", fits);
+		mr_json_bool(j, "about", about);
+		mr_json_close(j, '}');
 	}
 	mr_json_close(j, '}');
 	mr_str_fini_into(&text, &j->out);

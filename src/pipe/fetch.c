@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "cache/ram.h"
 #include "core/futex.h"
 #include "core/mem.h"
 #include "pipe/depth.h"
@@ -93,11 +94,35 @@ static enum window_mode settle(struct mr_fetch *f, uint64_t number,
 	return (enum window_mode)(v & 3);
 }
 
-bool mr_fetch_ahead(struct mr_fetch *f, uint64_t position, uint64_t *until)
+/* Are all samples of a position's window in the cache? Then nothing is to be
+ * read for it. */
+static bool is_held(const struct mr_fetch *f, struct mr_order_cache *c,
+		    uint64_t position, uint64_t until)
+{
+	const struct mr_loader *l = f->l;
+	uint64_t fine = position - f->origin < FINE_UNTIL, index;
+
+	if (!l->cache)
+		return false;
+	for (uint64_t p = until - (fine ? FINE : WINDOW); p < until; p++)
+		if (mr_loader_sample_at(l, c, p, &index) &&
+		    !mr_ram_holds(l->cache, index))
+			return false;
+	return true;
+}
+
+static bool is_settled(const struct mr_fetch *f, uint64_t number)
+{
+	return atomic_load(&f->window[number % f->windows]) >> 2 == number + 1;
+}
+
+bool mr_fetch_ahead(struct mr_fetch *f, struct mr_order_cache *c,
+		    uint64_t position, uint64_t *until)
 {
 	uint64_t number = window_of(f, position, until), last;
 
-	if (!atomic_load_explicit(&f->slow, memory_order_relaxed))
+	if (!atomic_load_explicit(&f->slow, memory_order_relaxed) ||
+	    (!is_settled(f, number) && is_held(f, c, position, *until)))
 		return settle(f, number, DIRECT) == AHEAD;
 	if (settle(f, number, AHEAD) == DIRECT)
 		return false;
@@ -321,6 +346,8 @@ static bool take_window(struct mr_fetch *f, uint64_t claimed)
 		f->at >= claimed || atomic_load(&f->slow) ? AHEAD : DIRECT;
 	uint64_t until, number = window_of(f, f->at, &until);
 
+	if (mode == AHEAD && is_held(f, &f->order, f->at, until))
+		mode = DIRECT;
 	if (settle(f, number, mode) == AHEAD)
 		f->until = until;
 	else
@@ -470,15 +497,13 @@ static bool give_up_room(struct mr_fetch *f, uint64_t position)
 	return true;
 }
 
-/* Starts one request; false when there is no position or no room now. */
-static bool start_one(struct mr_fetch *f)
+/* Starts one request, or settles that none is needed; false when there is no
+ * room now. */
+static bool start_at(struct mr_fetch *f, uint64_t position, uint64_t index)
 {
 	struct mr_request *q;
-	uint64_t position, index;
 	int e;
 
-	if (!next_position(f, &position, &index))
-		return false;
 	if (f->runs.samples > 1) {
 		enum in_run r = start_in_run(f, position, index);
 
@@ -501,6 +526,42 @@ static bool start_one(struct mr_fetch *f)
 	set_pending(q->entry);
 	submit(f, q, position, index);
 	return true;
+}
+
+/* A sample that is in the cache is not read. One that may be there soon, since
+ * an earlier position has it, is waited for: workers come to that one first. */
+static bool start_or_skip(struct mr_fetch *f, uint64_t position, uint64_t index)
+{
+	struct mr_fetched *e = &f->entry[position % f->entries];
+	struct mr_ram *cache = f->l->cache;
+	bool started;
+
+	switch (mr_ram_ask(cache, index)) {
+	case MR_RAM_LATER:
+		return false;
+	case MR_RAM_SKIP:
+		f->at++;
+		e->to_end = false;
+		leave_to_worker(e);
+		return true;
+	case MR_RAM_READ:
+		break;
+	}
+	started = start_at(f, position, index);
+	if (!started)
+		mr_ram_unask(cache, index);
+	return started;
+}
+
+/* The next position; false when there is none, or no room now. */
+static bool start_one(struct mr_fetch *f)
+{
+	uint64_t position, index;
+
+	if (!next_position(f, &position, &index))
+		return false;
+	return f->l->cache ? start_or_skip(f, position, index) :
+			     start_at(f, position, index);
 }
 
 /* Were all of the last requests answered from the page cache? Then workers
@@ -591,7 +652,7 @@ void mr_fetch_poke(struct mr_fetch *f, size_t length)
 /* ---- life ---- */
 
 /* By its first sample: a data set has all its files in one kind of place. */
-static bool is_remote(const struct mr_loader *l)
+bool mr_fetch_remote(const struct mr_loader *l)
 {
 	const struct mr_plan *p = &l->plan;
 	struct mr_extent x = { 0 };
@@ -640,7 +701,7 @@ int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,
 		return MR_ENOMEM;
 	f->l = l;
 	f->mode = mode;
-	f->remote = is_remote(l);
+	f->remote = mr_fetch_remote(l);
 	f->at = f->origin = atomic_load(&l->next);
 	mr_depth_init(&f->depth, mr_clock_ns());
 	mr_budget_init(&f->budget,

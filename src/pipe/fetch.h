@@ -36,8 +36,9 @@ int mr_fetch_new(struct mr_fetch **f, struct mr_loader *l, int mode,
 void mr_fetch_free(struct mr_fetch *f);
 
 /* Worker: is the window of this position read ahead? Settles it; *until is
- * the first position after it. */
-bool mr_fetch_ahead(struct mr_fetch *f, uint64_t position, uint64_t *until);
+ * the first position after it. c: the worker's own. */
+bool mr_fetch_ahead(struct mr_fetch *f, struct mr_order_cache *c,
+		    uint64_t position, uint64_t *until);
 
 /*
  * Worker: the bytes of a position read ahead; waits for them, adding the
@@ -52,6 +53,9 @@ void mr_fetch_done(struct mr_fetch *f, struct mr_fetched *got, size_t bytes);
 /* Worker: reads have been slow; start reading ahead (mode auto only). length:
  * of the files seen lately, where the source does not tell. */
 void mr_fetch_poke(struct mr_fetch *f, size_t length);
+
+/* Are the source's files on a server? */
+bool mr_fetch_remote(const struct mr_loader *l);
 
 /* "direct" when it never ran, else the way it reads; and the depth. */
 const char *mr_fetch_way(const struct mr_fetch *f, int *depth);

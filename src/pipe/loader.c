@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "cache/ram.h"
 #include "core/futex.h"
 #include "core/mem.h"
+#include "pipe/cached.h"
 #include "pipe/fetch.h"
 #include "pipe/record.h"
 
@@ -202,6 +204,8 @@ static int start(struct mr_loader *l, struct mr_err *err)
 	l->broken.code = 0;
 	for (uint64_t s = l->head; s < l->head + l->ring; s++)
 		arm(l, s);
+	if (l->cache)
+		mr_ram_settle(l->cache);
 	if (l->plan.source->locate && l->opt.fetch != MR_FETCH_DIRECT)
 		e = mr_fetch_new(&fetch, l, l->opt.fetch, err);
 	pthread_mutex_lock(&l->lock);
@@ -262,6 +266,7 @@ void mr_loader_close(struct mr_loader *l)
 		mr_shape_fini(l->shape);
 	free(l->shape);
 	l->shape = NULL;
+	mr_cached_close(l);
 	free(l->storage);
 	l->storage = NULL;
 	mr_unmap(l->stats, (size_t)l->threads * sizeof(*l->stats));
@@ -614,6 +619,7 @@ void mr_loader_stats(struct mr_loader *l, struct mr_stats *st)
 	if (first)
 		st->first_batch_ms = (double)(first - l->open_ns) / 1e6;
 	storage_stats(l, st);
+	mr_cached_stats(l, st);
 	mr_stats_fill(st, &in);
 }
 

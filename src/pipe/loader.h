@@ -25,6 +25,7 @@
 #include "trace/stats.h"
 
 struct mr_fetch;
+struct mr_ram;
 struct mr_counting;
 struct mr_recorder;
 struct mr_sampler;
@@ -39,7 +40,7 @@ struct mr_slot {
 	_Atomic(struct mr_batch *) batch; /* NULL until somebody enters */
 };
 
-enum { MR_RUNS = 256 };
+enum { MR_RUNS = 256, MR_MADE_AHEAD = 64 };
 enum mr_slot_state { MR_SLOT_BUSY, MR_SLOT_READY, MR_SLOT_AWAITED };
 
 struct mr_loader {
@@ -52,6 +53,9 @@ struct mr_loader {
 	size_t sample_max;	/* bytes that one field of a sample may have */
 	uint64_t identity;	/* of pipeline and order, for checkpoints */
 	struct mr_shape *shape; /* NULL: the storage as it is */
+	/* with it, when made-up samples were begun, by position */
+	mr_counter made[MR_MADE_AHEAD];
+	struct mr_ram *cache; /* NULL: none in the pipeline */
 
 	uint64_t rows; /* of a full batch */
 	uint64_t epoch_samples, epoch_batches;

@@ -10,6 +10,7 @@
 #include "core/mem.h"
 #include "core/param.h"
 #include "core/str.h"
+#include "pipe/cached.h"
 #include "pipe/loader.h"
 #include "pipe/record.h"
 
@@ -91,7 +92,7 @@ static int check_options(struct mr_loader *l, const struct mr_options *opt,
 			err, MR_EINVAL, "rank %lld of %lld: ranks count from 0",
 			(long long)l->opt.rank, (long long)l->opt.ranks);
 	l->threads = mr_loader_threads(&l->opt);
-	if (!l->opt.memory)
+	if (!l->opt.memory) /* a cache comes on top */
 		l->opt.memory = mr_machine_memory() / 4 < MEMORY_MAX ?
 					mr_machine_memory() / 4 :
 					MEMORY_MAX;
@@ -189,14 +190,15 @@ static int size_ring(struct mr_loader *l, struct mr_err *err)
 		ring = stock;
 	if (ring > RING_MAX)
 		ring = RING_MAX;
-	fit = l->opt.memory * 3 / 4 / batch;
+	fit = l->budget.max * 3 / 4 / batch;
 	if (fit < 2)
 		return mr_err_set(err, MR_ELIMIT,
 				  "a batch of %s does not fit twice into a "
-				  "memory budget of %s; raise --memory or make "
-				  "batches smaller",
+				  "memory budget of %s%s; raise --memory or "
+				  "make batches smaller",
 				  mr_str_size(need, (double)batch),
-				  mr_str_size(have, (double)l->opt.memory));
+				  mr_str_size(have, (double)l->budget.max),
+				  l->cache ? " beside the cache" : "");
 	if (ring + 2 > fit)
 		ring = fit > 4 ? fit - 2 : fit / 2;
 	l->ring = (unsigned)ring;
@@ -204,7 +206,7 @@ static int size_ring(struct mr_loader *l, struct mr_err *err)
 	l->max_chunk = chunk > CHUNK_MAX ? CHUNK_MAX : (unsigned)chunk;
 	if (l->max_chunk < l->min_chunk)
 		l->max_chunk = l->min_chunk;
-	l->sample_max = l->opt.memory / 2;
+	l->sample_max = l->budget.max / 2;
 	return 0;
 }
 
@@ -257,6 +259,8 @@ int mr_loader_open_edited(struct mr_loader **out, const char *pipeline,
 					err);
 	if (!e)
 		e = plan_order(l, err);
+	if (!e)
+		e = mr_cached_open(l, opt ? opt->memory : 0, err);
 	if (!e)
 		e = size_ring(l, err);
 	if (!e)

@@ -76,7 +76,7 @@ static int add_step(struct mr_plan *plan, int i, struct mr_field_spec *f,
 		.op = s->op,
 		.self = s->self,
 		.stage = i,
-		.stream = (uint64_t)(i + plan->base),
+		.stream = (uint64_t)(i + plan->base - (plan->cache > 0)),
 		.field = f->id,
 		.in = f->spec,
 		.out = *out,
@@ -142,6 +142,51 @@ static int plan_merge(struct mr_plan *plan, int i, struct mr_fields *fs,
 			left.item[left.n++] = fs->item[k];
 	*fs = left;
 	return 0;
+}
+
+/* The steps after draw the random numbers that they would draw without. */
+static int plan_cache(struct mr_plan *plan, int i)
+{
+	const struct mr_cache_params *c = plan->pipeline->stage[i].self;
+
+	plan->cache = i;
+	plan->cache_at = plan->steps;
+	plan->cache_ram = c->ram;
+	return 0;
+}
+
+/* Does anything after the cache use a field? */
+static bool used_after_cache(const struct mr_plan *plan, int id)
+{
+	for (int k = plan->cache_at; k < plan->steps; k++) {
+		const struct mr_step *st = &plan->step[k];
+
+		if (st->field == id)
+			return true;
+		for (int i = 0; i < st->inputs; i++)
+			if (st->input[i] == id)
+				return true;
+	}
+	for (int i = 0; i < plan->outs; i++)
+		if (plan->out[i].id == id)
+			return true;
+	return false;
+}
+
+/* What the cache keeps, now that it is known who needs it. */
+static void plan_cached(struct mr_plan *plan)
+{
+	const struct mr_fields *fs = &plan->visible[plan->cache];
+
+	for (int i = 0; i < fs->n; i++)
+		if (used_after_cache(plan, fs->item[i].id))
+			plan->cached.item[plan->cached.n++] = fs->item[i];
+	for (int i = 0; i < MR_MAX_FIELDS; i++)
+		plan->cached_out[i] = -1;
+	for (int i = 0; i < plan->outs; i++)
+		plan->cached_out[plan->out[i].id] = i;
+	for (int k = plan->cache_at; k < plan->steps; k++)
+		plan->cached_out[plan->step[k].field] = -1;
 }
 
 /* All fields become one, which has the first one's id from then on. */
@@ -324,17 +369,19 @@ static int plan_outputs(struct mr_plan *plan, const struct mr_fields *fs,
 	return 0;
 }
 
-/* MILLRACE_NO_JOIN: each step alone, to compare with. */
+/* MILLRACE_NO_JOIN: each step alone, to compare with. What the cache keeps
+ * must be there: no pass reaches across it. */
 static void join_steps(struct mr_plan *plan)
 {
 	bool alone = getenv("MILLRACE_NO_JOIN") != NULL;
 
 	for (int k = 0; k < plan->steps; k++) {
 		struct mr_step *st = &plan->step[k];
+		int n = (k < plan->cache_at ? plan->cache_at : plan->steps) - k;
 
-		st->joined = mr_join_count(st, alone ? 1 : plan->steps - k);
+		st->joined = mr_join_count(st, alone ? 1 : n);
 		if (!st->joined && !alone)
-			st->joined = mr_strips_count(st, plan->steps - k);
+			st->joined = mr_strips_count(st, n);
 		if (st->joined)
 			k += st->joined - 1;
 	}
@@ -345,7 +392,7 @@ static int plan_deferred(struct mr_plan *plan, struct mr_pipeline *p,
 			 struct mr_err *err)
 {
 	const char *deferred = NULL;
-	int stages, n = p->n, e = 0;
+	int stages, n = p->n, front = mr_pipeline_front(p), e = 0;
 
 	if (!plan->source->stands_for)
 		return 0;
@@ -353,7 +400,7 @@ static int plan_deferred(struct mr_plan *plan, struct mr_pipeline *p,
 	if (deferred)
 		e = mr_pipeline_insert(p, deferred, err);
 	n = p->n - n;
-	for (int i = 1; i <= n && !e; i++)
+	for (int i = front; i < front + n && !e; i++)
 		e = open_op(p, i, err);
 	if (e)
 		return e;
@@ -398,6 +445,8 @@ int mr_plan_make_edited(struct mr_plan *plan, struct mr_pipeline *p,
 
 		if (op == &mr_op_batch)
 			e = plan_batch(plan, i, err);
+		else if (op == &mr_op_cache)
+			e = plan_cache(plan, i);
 		else if (op->batch)
 			e = plan_after(plan, i, &fs, err);
 		else if (op->pack)
@@ -419,6 +468,8 @@ int mr_plan_make_edited(struct mr_plan *plan, struct mr_pipeline *p,
 	join_steps(plan);
 	plan->show = fs;
 	e = plan_outputs(plan, &collated, err);
+	if (plan->cache)
+		plan_cached(plan);
 	plan_buffers(plan);
 	return e;
 }

@@ -67,6 +67,14 @@ struct mr_plan {
 	struct mr_fields visible[MR_MAX_STEPS + 1]; /* after stage i */
 	struct mr_fields packed; /* what a last step packs into one field */
 
+	/* `cache`: its stage, or 0; how many steps come before it; what it
+	 * keeps, and where that goes on a hit when no step follows: an output
+	 * field by id, or -1. */
+	int cache, cache_at;
+	size_t cache_ram;
+	struct mr_fields cached;
+	int cached_out[MR_MAX_FIELDS];
+
 	int outs, ragged;
 	struct mr_out_field out[MR_MAX_FIELDS];
 

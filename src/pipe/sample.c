@@ -11,6 +11,7 @@
 #include "core/mem.h"
 #include "core/rng.h"
 #include "io/input.h"
+#include "pipe/cached.h"
 #include "pipe/join.h"
 #include "pipe/lap.h"
 #include "pipe/sink.h"
@@ -276,17 +277,45 @@ static int read_bytes(struct mr_worker *w, const struct mr_row *r,
 	return e;
 }
 
+/* When a sample that is not really read was asked for: when the one that
+ * stands MR_MADE_AHEAD before it was begun. */
+static uint64_t asked_ahead(struct mr_loader *l, const struct mr_row *r,
+			    uint64_t now)
+{
+	uint64_t position = r->slot * l->rows + r->at;
+	mr_counter *begun = &l->made[position % MR_MADE_AHEAD];
+	uint64_t before = mr_counted(begun);
+
+	atomic_store_explicit(begun, now, memory_order_relaxed);
+	return before ? before : l->open_ns;
+}
+
+static uint64_t made_bytes(const struct mr_plan *p, const struct mr_tensor *t)
+{
+	uint64_t n = 0;
+
+	for (int i = 0; i < p->in.n; i++)
+		n += mr_tensor_bytes(&t[i]);
+	return n;
+}
+
 /* A source that reads by itself: all of it counts as one request. */
 static int load_sample(struct loading *g, struct mr_tensor *t)
 {
 	struct mr_worker *w = g->w;
 	struct mr_shape *shape = w->l->shape;
+	const struct mr_source *source = w->l->plan.source;
+	bool made = shape && source->flags & MR_SOURCE_MADE;
 	uint64_t t0 = shape ? mr_clock_ns() : 0;
 	uint64_t before = mr_input_thread_bytes();
-	int e = w->l->plan.source->load(&g->ld, t);
+	int e;
 
+	if (made)
+		t0 = asked_ahead(w->l, g->row, t0);
+	e = source->load(&g->ld, t);
 	mr_arena_reset(&w->scratch);
-	w->bytes = mr_input_thread_bytes() - before;
+	w->bytes = made ? made_bytes(&w->l->plan, t) :
+			  mr_input_thread_bytes() - before;
 	mr_count(&w->stats->bytes_read, w->bytes);
 	if (shape && w->bytes)
 		mr_shape_wait(shape, t0, w->bytes, &w->late, &w->l->stop);
@@ -441,22 +470,14 @@ static int run_pack(struct mr_worker *w, const struct mr_row *r,
 	return 0;
 }
 
-/* One sample from the storage to its row. */
-static int sample(struct mr_worker *w, const struct mr_row *r,
-		  const struct mr_fetched *got)
+/* Steps [from, to). */
+static int run_steps(struct mr_worker *w, const struct mr_row *r, int from,
+		     int to, struct mr_tensor *t)
 {
 	const struct mr_plan *p = &w->l->plan;
-	struct mr_tensor t[MR_MAX_FIELDS];
 	int e;
 
-	w->at_step = "read";
-	w->offset = w->bytes = 0;
-	e = read_sample(w, r, got, t);
-	if (e)
-		return e;
-	mr_lap_bytes(w, 0, w->bytes, mr_tensor_bytes(&t[0]));
-	mr_lap(w, r, 0);
-	for (int k = 0; k < p->steps; k++) {
+	for (int k = from; k < to; k++) {
 		const struct mr_step *st = &p->step[k];
 
 		if (st->joined) {
@@ -472,6 +493,40 @@ static int sample(struct mr_worker *w, const struct mr_row *r,
 			return e;
 	}
 	return 0;
+}
+
+/* As far as the cache, if there is one: out of it, or from the storage. */
+static int begin_sample(struct mr_worker *w, const struct mr_row *r,
+			const struct mr_fetched *got, struct mr_tensor *t)
+{
+	const struct mr_plan *p = &w->l->plan;
+	int e = w->l->cache ? mr_cached_get(w, r, t) : 0;
+
+	if (e)
+		return e < 0 ? e : 0;
+	e = read_sample(w, r, got, t);
+	if (e)
+		return e;
+	mr_lap_bytes(w, 0, w->bytes, mr_tensor_bytes(&t[0]));
+	mr_lap(w, r, 0);
+	e = run_steps(w, r, 0, p->cache_at, t);
+	if (!e && w->l->cache)
+		mr_cached_put(w, r, t);
+	return e;
+}
+
+/* One sample from the storage to its row. */
+static int sample(struct mr_worker *w, const struct mr_row *r,
+		  const struct mr_fetched *got)
+{
+	const struct mr_plan *p = &w->l->plan;
+	struct mr_tensor t[MR_MAX_FIELDS];
+	int e;
+
+	w->at_step = "read";
+	w->offset = w->bytes = 0;
+	e = begin_sample(w, r, got, t);
+	return e ? e : run_steps(w, r, p->cache_at, p->steps, t);
 }
 
 /* A file that was mapped has shrunk, or cannot be read, in the middle of a
@@ -502,6 +557,16 @@ static int guarded_sample(struct mr_worker *w, const struct mr_row *r,
 	return e;
 }
 
+static int try_sample(struct mr_worker *w, const struct mr_row *r,
+		      const struct mr_fetched *got)
+{
+	int e = guarded_sample(w, r, got);
+
+	if (w->l->cache)
+		mr_cached_end(w);
+	return e;
+}
+
 /* ---- bad samples ---- */
 
 static void report_bad(struct mr_worker *w, const struct mr_row *r)
@@ -514,7 +579,13 @@ static void report_bad(struct mr_worker *w, const struct mr_row *r)
 			      .offset = w->offset,
 			      .step = w->at_step,
 			      .reason = w->err.text };
+	struct mr_extent x = { 0 };
+	struct mr_err ignored;
 
+	if (w->hit && p->source->locate &&
+	    !p->source->locate(p->source_self, r->index, w->path,
+			       sizeof(w->path), &x, &ignored))
+		bad.offset = x.offset;
 	p->source->key(p->source_self, r->index, key, sizeof(key));
 	mr_batch_add_bad(r->b, r->at, &bad, w->err.code);
 }
@@ -535,7 +606,7 @@ static bool replace(struct mr_worker *w, struct mr_row *r, const size_t *used)
 	for (int i = 0; i < REPLACE_TRIES; i++) {
 		rewind_run(r->run, used);
 		r->index = mr_rng_below(&rng, w->l->plan.samples);
-		if (guarded_sample(w, r, NULL) == 0)
+		if (try_sample(w, r, NULL) == 0)
 			return true;
 	}
 	return false;
@@ -552,7 +623,7 @@ void mr_sample_row(struct mr_worker *w, struct mr_row *r,
 	start = w->last;
 	if (r->run)
 		memcpy(used, r->run->used, sizeof(used));
-	good = guarded_sample(w, r, got) == 0;
+	good = try_sample(w, r, got) == 0;
 	if (!good) {
 		report_bad(w, r);
 		if (w->l->opt.on_error == MR_ON_ERROR_REPLACE)

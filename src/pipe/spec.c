@@ -516,6 +516,64 @@ static int load_plugins(struct mr_pipeline *p, const char *list,
 	return 0;
 }
 
+/* ---- the cache ---- */
+
+/* It stands once, where each epoch has the same samples. */
+static int check_cache(const struct mr_pipeline *p, struct mr_err *err)
+{
+	int cache = 0, random = 0, batch = 0;
+
+	for (int i = 1; i < p->n; i++) {
+		const struct mr_op *op = p->stage[i].op;
+
+		if (op->flags & MR_OP_RANDOM && !random)
+			random = i;
+		if (op == &mr_op_batch)
+			batch = i;
+		if (op != &mr_op_cache)
+			continue;
+		if (cache)
+			mr_err_set(err, MR_EPARSE,
+				   "a second cache; a pipeline has one at "
+				   "most");
+		else if (batch)
+			mr_err_set(err, MR_EPARSE,
+				   "'cache' comes after batch; it keeps "
+				   "samples and must come before");
+		else if (random)
+			mr_err_set(err, MR_EPARSE,
+				   "'cache' comes after '%s', which is random, "
+				   "new in each epoch: put it before",
+				   p->stage[random].name);
+		if (cache || batch || random)
+			return mr_pipeline_point(p, i, err);
+		cache = i;
+	}
+	return 0;
+}
+
+void mr_pipeline_uncache(struct mr_pipeline *p)
+{
+	for (int i = 1; i < p->n; i++) {
+		if (p->stage[i].op != &mr_op_cache)
+			continue;
+		p->uncached = i;
+		p->n--;
+		memmove(&p->stage[i], &p->stage[i + 1],
+			(size_t)(p->n - i) * sizeof(p->stage[0]));
+	}
+}
+
+int mr_pipeline_number(const struct mr_pipeline *p, int i)
+{
+	return i + 1 + (p->uncached && i >= p->uncached);
+}
+
+int mr_pipeline_front(const struct mr_pipeline *p)
+{
+	return p->n > 1 && p->stage[1].op == &mr_op_cache ? 2 : 1;
+}
+
 /* ---- the whole ---- */
 
 static int take_text(struct mr_pipeline *p, const char *text,
@@ -561,6 +619,8 @@ int mr_pipeline_parse(struct mr_pipeline **out, const char *text,
 		ps = (struct parser){ p, p->text, err };
 		e = parse_text(&ps);
 	}
+	if (!e)
+		e = check_cache(p, err);
 	if (e) {
 		mr_pipeline_free(p);
 		return e;
@@ -584,17 +644,19 @@ int mr_pipeline_insert(struct mr_pipeline *p, const char *steps,
 	struct mr_stage rest[MR_MAX_STEPS];
 	struct parser ps = { p, NULL, err };
 	char *text = p->text;
-	int n = p->n - 1, e;
+	int front = mr_pipeline_front(p), n = p->n - front, e;
 
-	memcpy(rest, p->stage + 1, (size_t)n * sizeof(*rest));
+	memcpy(rest, p->stage + front, (size_t)n * sizeof(*rest));
 	/* Names and values are copied; the places in this text mean nothing
 	 * later. */
 	p->text = mr_arena_text(&p->arena, steps, strlen(steps));
-	p->n = 1;
+	p->n = front;
 	ps.s = p->text;
 	e = p->text ? parse_text(&ps) : mr_err_nomem(err, strlen(steps));
 	p->text = text;
-	for (int i = 1; i < p->n; i++) {
+	if (p->uncached > 1)
+		p->uncached += p->n - front;
+	for (int i = front; i < p->n; i++) {
 		p->stage[i].deferred = true;
 		p->stage[i].at = p->stage[0].at;
 		p->stage[i].len = p->stage[0].len;
@@ -693,6 +755,8 @@ int mr_pipeline_hash(const struct mr_pipeline *p, uint64_t *hash,
 	int e = 0;
 
 	for (int i = 0; i < p->n; i++) {
+		if (p->stage[i].op == &mr_op_cache)
+			continue;
 		mr_stage_text(&p->stage[i], &s);
 		mr_str_add(&s, "\n");
 	}

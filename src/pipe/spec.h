@@ -28,6 +28,7 @@ struct mr_pipeline {
 	struct mr_arena arena;
 	int n;
 	struct mr_stage stage[MR_MAX_STEPS];
+	int uncached;	 /* where a `cache` stood that was taken out, or 0 */
 	void *plugin[8]; /* handles of shared objects */
 	int plugins;
 };
@@ -41,15 +42,23 @@ int mr_pipeline_parse(struct mr_pipeline **p, const char *text,
 /* Closes what was opened. NULL is allowed. */
 void mr_pipeline_free(struct mr_pipeline *p);
 
-/* Steps of another text after the source: what a prepared set has left to be
- * done. Messages point at the source. */
+/* Steps of another text after the source, and after a cache that follows it:
+ * what a prepared set has left to be done. Messages point at the source. */
 int mr_pipeline_insert(struct mr_pipeline *p, const char *steps,
 		       struct mr_err *err);
+/* Stages before those. */
+int mr_pipeline_front(const struct mr_pipeline *p);
 /* Keep the first n stages. */
 void mr_pipeline_cut(struct mr_pipeline *p, int n);
 /* One more step, which is not in the table; self is the caller's. */
 int mr_pipeline_append(struct mr_pipeline *p, const struct mr_op *op,
 		       void *self, struct mr_err *err);
+
+/* Takes the cache out, where there is one. */
+void mr_pipeline_uncache(struct mr_pipeline *p);
+
+/* The number of stage i for users, who count a cache that was taken out. */
+int mr_pipeline_number(const struct mr_pipeline *p, int i);
 
 /* Adds the text and a caret under stage i to the message; returns its code. */
 int mr_pipeline_point(const struct mr_pipeline *p, int i, struct mr_err *err);
@@ -57,7 +66,8 @@ int mr_pipeline_point(const struct mr_pipeline *p, int i, struct mr_err *err);
 /* One stage with all its parameters, as a user could write it. */
 void mr_stage_text(const struct mr_stage *s, struct mr_str *out);
 
-/* A hash of all stages and parameters: equal texts, equal hash. */
+/* A hash of all stages and parameters: equal texts, equal hash. A cache does
+ * not count: with and without it the batches are the same. */
 int mr_pipeline_hash(const struct mr_pipeline *p, uint64_t *hash,
 		     struct mr_err *err);
 

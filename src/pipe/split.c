@@ -36,12 +36,13 @@ static int find_stage(const struct mr_pipeline *p, const char *until,
 	long k = strtol(until, &end, 10);
 
 	if (end != until && !*end) {
-		if (k < 1 || k > n)
+		if (k < 1 || k > mr_pipeline_number(p, n - 1))
 			return mr_err_set(err, MR_EINVAL,
 					  "--until %s: want a stage from 1, "
 					  "the source, to %d",
-					  until, n);
-		return (int)k - 1;
+					  until, mr_pipeline_number(p, n - 1));
+		/* a cache that was taken out is the stage before it */
+		return (int)k - 1 - (p->uncached && k > p->uncached);
 	}
 	for (int i = 0; i < n; i++) {
 		if (strcmp(p->stage[i].name, until))
@@ -51,7 +52,8 @@ static int find_stage(const struct mr_pipeline *p, const char *until,
 					  "--until %s: there are several; give "
 					  "its number, as explain prints it: "
 					  "%d or %d",
-					  until, found + 1, i + 1);
+					  until, mr_pipeline_number(p, found),
+					  mr_pipeline_number(p, i));
 		found = i;
 	}
 	if (found >= 0)
@@ -133,7 +135,8 @@ int mr_split_find(struct mr_split *s, const struct mr_plan *plan,
 		mr_err_set(err, MR_EINVAL,
 			   "%s is random, new in each epoch: it cannot be done "
 			   "once and stored; end before it: --until %d",
-			   p->stage[steady].name, steady);
+			   p->stage[steady].name,
+			   mr_pipeline_number(p, steady - 1));
 		return mr_pipeline_point(p, steady, err);
 	}
 	s->stages = at + 1;

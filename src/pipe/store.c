@@ -133,9 +133,11 @@ static int make_plan(struct job *j, struct mr_err *err)
 					 j->opt->loader.plugins, err) :
 		       MR_ENOMEM;
 
-	if (!e)
+	if (!e) {
+		mr_pipeline_uncache(p); /* there is one pass only */
 		e = mr_plan_make(plan, p, mr_loader_threads(&j->opt->loader),
 				 err);
+	}
 	if (!e && !plan->samples)
 		e = mr_err_set(err, MR_EDATA, "the data set is empty");
 	if (!e)
@@ -175,6 +177,7 @@ static int apply_cut(const struct mr_edit *edit, struct mr_pipeline *p,
 	struct cut *c = (struct cut *)(uintptr_t)edit;
 	int e;
 
+	mr_pipeline_uncache(p);
 	mr_pipeline_cut(p, c->job->split.stored);
 	e = mr_pipeline_append(p, c->job->packer.op, &c->job->packer, err);
 	if (!e)

@@ -199,7 +199,8 @@ static bool do_run(struct mr_worker *w, uint64_t s, uint32_t first,
 		r.index = mr_order_at(&l->order, &w->order, r.b->epoch,
 				      r.b->number * l->rows + r.at);
 		if (l->fetch && position >= until)
-			ahead = mr_fetch_ahead(l->fetch, position, &until);
+			ahead = mr_fetch_ahead(l->fetch, &w->order, position,
+					       &until);
 		if (ahead) {
 			got = await_bytes(w, s, position);
 			if (!got)

@@ -34,6 +34,8 @@ struct mr_worker {
 	const char *at_step; /* where the sample is, for messages */
 	uint64_t offset;     /* and where it lies in its file */
 	size_t bytes;	     /* read for it */
+	bool hit, making;    /* out of the cache; to be put into it, */
+	uint64_t made;	     /* this sample */
 	char path[4096];
 	size_t guess; /* size of the files seen lately */
 

@@ -230,6 +230,20 @@ static void json_storage(struct mr_json *j, const struct mr_stats *st)
 	}
 }
 
+static void json_cache(struct mr_json *j, const struct mr_stats *st)
+{
+	if (!st->cache.ram)
+		return;
+	mr_json_open(j, "cache", '{');
+	mr_json_uint(j, "ram", st->cache.ram);
+	mr_json_uint(j, "bytes", st->cache.bytes);
+	mr_json_uint(j, "samples", st->cache.samples);
+	mr_json_uint(j, "hits", st->cache.hits);
+	mr_json_uint(j, "misses", st->cache.misses);
+	mr_json_bool(j, "full", st->cache.full);
+	mr_json_close(j, '}');
+}
+
 char *mr_stats_json(const struct mr_stats *st)
 {
 	struct mr_json j = { 0 };
@@ -261,6 +275,7 @@ char *mr_stats_json(const struct mr_stats *st)
 	mr_json_text(&j, "fetch", st->fetch);
 	mr_json_int(&j, "fetch_depth", st->fetch_depth);
 	json_storage(&j, st);
+	json_cache(&j, st);
 	mr_json_open(&j, "verdict", '{');
 	mr_json_text(&j, "bottleneck", st->verdict.bottleneck);
 	mr_json_text(&j, "evidence", st->verdict.evidence);

@@ -23,7 +23,8 @@ struct mr_thread_stats {
 				       * waits included */
 	mr_counter fetch, wait_in, wait_out, steps; /* parts of busy */
 	mr_counter samples, bytes_read;
-	mr_counter blocked; /* ticks asleep in reads: the storage's */
+	mr_counter hits, misses; /* of the cache */
+	mr_counter blocked;	 /* ticks asleep in reads: the storage's */
 	struct mr_step_count step[MR_MAX_STEPS]; /* 0 is the read */
 };
 

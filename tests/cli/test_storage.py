@@ -89,9 +89,23 @@ def test_the_report_names_profile_and_share(mill, files):
     assert "storage as iops=1000, which allows 20.0 MB/s" in r.stdout
 
 
-def test_a_source_that_reads_nothing_is_not_shaped_and_says_so(mill):
-    r = mill("run", OK, "--storage", "hdd", "--cold")
-    assert "which nothing was read from" in r.stdout
+def test_made_up_samples_count_as_reads_under_a_profile(mill):
+    r = mill.json("run", "synthetic shape=100000 count=200 | batch 10",
+                  "--storage", "bw=40M")
+    assert r["bytes_read"] >= 200 * 100000
+    assert r["verdict"]["bottleneck"] == "storage"
+    assert 0.45 <= r["seconds"] <= 2     # 20 MB at 40 MiB/s
+
+
+def test_made_up_samples_are_read_ahead_and_so_hide_the_latency(mill):
+    r = mill.json("run", "synthetic shape=1000 count=2000 | batch 10",
+                  "--storage", "latency=20ms", "--threads", "2")
+    # 64 in flight; one after another by two threads: 20 s
+    assert r["seconds"] < 5
+
+
+def test_there_is_nothing_to_evict_of_a_made_up_data_set(mill):
+    r = mill("run", OK, "--storage", "hdd", "--cold", "--samples", "64")
     assert "--cold: no file was evicted" in r.stderr
 
 

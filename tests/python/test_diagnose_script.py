@@ -260,7 +260,7 @@ def test_keep_running_gives_the_script_its_whole_epochs(folder):
     """
     diagnosed = run(folder, text, "a", options=("--keep-running",),
                     seconds=3, name="keep.py")
-    other = run(folder, text, "c", options=("--keep-running", "--loader",
+    other = run(folder, text, "c", options=("--keep-running", "--which-loader",
                                             "2"), seconds=3, name="keep.py")
     run(folder, text, "b", plain=True, name="keep.py")
     assert "to the end" in diagnosed.out and "to the end" in other.out

@@ -477,9 +477,34 @@ static void test_the_chi_square_catches_an_unfair_order(void **state)
 	assert_true(normal(count, 100, 1000) < -4.75);
 }
 
+static void test_a_subset_is_the_same_in_each_epoch(void **state)
+{
+	uint8_t seen[2][1000] = { 0 };
+	int n[2] = { 0 };
+
+	(void)state;
+	for (uint64_t epoch = 0; epoch < 2; epoch++) {
+		struct mr_order o = order(MR_ORDER_SHUFFLE, 100, 7);
+		struct mr_order_cache c = { 0 };
+
+		o.of = 1000;
+		for (uint64_t i = 0; i < 100; i++)
+			seen[epoch][mr_order_at(&o, &c, epoch, i)]++;
+		for (uint64_t i = 0; i < 100; i++)
+			assert_int_equal(
+				seen[epoch][mr_order_chosen(&o, &c, i)], 1);
+	}
+	assert_memory_equal(seen[0], seen[1], 1000);
+	for (int i = 0; i < 1000; i++)
+		n[i >= 500] += seen[0][i];
+	assert_int_equal(n[0] + n[1], 100);
+	assert_true(n[0] > 25 && n[1] > 25); /* from all over */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_subset_is_the_same_in_each_epoch),
 		cmocka_unit_test(test_every_order_has_each_sample_once),
 		cmocka_unit_test(test_large_orders_have_each_sample_once),
 		cmocka_unit_test(

@@ -187,7 +187,9 @@ static uint64_t fingerprint(const void *self)
 
 const struct mr_source mr_source_synthetic = {
 	.name = "synthetic",
-	.help = "made-up samples, for experiments",
+	.help = "made-up samples, for experiments; as if they were read "
+		"where --storage imitates one",
+	.flags = MR_SOURCE_MADE,
 	.size = sizeof(struct synthetic),
 	.params = params,
 	.open = open_synthetic,

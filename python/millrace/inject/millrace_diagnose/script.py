@@ -130,7 +130,7 @@ class Driver:
                 self.result.note(
                     "the loop that was measured called no backward(): if it "
                     "is not the training, choose another loader with "
-                    "--loader N")
+                    "--which-loader N")
             self.result.write()
 
 

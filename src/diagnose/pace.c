@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diagnose/pace.h"
+
+#include <time.h>
+
+#include "core/clock.h"
+#include "core/err.h"
+
+enum {
+	POLL_MS = 50,
+	/* A batch that comes this soon was there already: the accelerator
+	 * went on without a break, whatever a sleep of ours was late by. */
+	AT_ONCE_NS = 100 * 1000,
+	PATIENCE = 4, /* times the time given, until there is a batch */
+};
+
+#define WINDOW_MIN 0.1 /* seconds */
+
+struct accelerator {
+	const struct mr_pace *p;
+	uint64_t free; /* when it has computed what it has, ns */
+};
+
+static void sleep_until(uint64_t ns)
+{
+	struct timespec t = { .tv_sec = (time_t)(ns / 1000000000),
+			      .tv_nsec = (long)(ns % 1000000000) };
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL))
+		;
+}
+
+/* A batch came at `now`, asked for at `asked`. */
+static void compute(struct accelerator *a, uint64_t asked, uint64_t now,
+		    uint64_t samples)
+{
+	uint64_t start = now;
+	double part = a->p->batch ? (double)samples / (double)a->p->batch : 1;
+
+	if (!(a->p->step > 0))
+		return;
+	if (a->free && now - asked < AT_ONCE_NS)
+		start = a->free;
+	a->free = start + (uint64_t)(a->p->step * part * 1e9);
+	if (a->free > now)
+		sleep_until(a->free);
+}
+
+/* ---- windows ---- */
+
+struct window {
+	struct mr_paced *out;
+	double least;	 /* seconds of one */
+	uint64_t counts; /* from then on, ns */
+	uint64_t since, samples;
+};
+
+static void close_window(struct window *w, uint64_t now)
+{
+	double s = (double)(now - w->since) / 1e9;
+	struct mr_paced *o = w->out;
+
+	if (s <= 0 || !w->samples)
+		return;
+	if (o->n < MR_WINDOWS)
+		o->rate[o->n++] = (double)w->samples / s;
+	o->seconds += s;
+	o->samples += w->samples;
+	w->since = now;
+	w->samples = 0;
+}
+
+/* A batch was done with at `now`. */
+static void count(struct window *w, uint64_t now, uint64_t samples)
+{
+	if (!w->since) {
+		if (now >= w->counts)
+			w->since = now;
+		return;
+	}
+	w->samples += samples;
+	if ((double)(now - w->since) / 1e9 >= w->least)
+		close_window(w, now);
+}
+
+static void begin(struct window *w, const struct mr_pace *p,
+		  struct mr_paced *out, uint64_t now)
+{
+	*w = (struct window){ .out = out,
+			      .least = p->seconds / 20 > WINDOW_MIN ?
+					       p->seconds / 20 :
+					       WINDOW_MIN,
+			      .counts = now + (uint64_t)(p->warm * 1e9) };
+}
+
+/* ---- runs ---- */
+
+static int stopped(const struct mr_pace *p, struct mr_err *err)
+{
+	if (p->stop && p->stop(p->data))
+		return mr_err_set(err, MR_ESTATE, "stopped");
+	return 0;
+}
+
+/* Enough was seen, or nothing will be. */
+static bool over(const struct mr_pace *p, const struct window *w, size_t before,
+		 uint64_t start, uint64_t now)
+{
+	double s = (double)(now - start) / 1e9;
+	double all = p->warm + p->seconds;
+
+	return s >= all && (w->out->n > before || s >= PATIENCE * all);
+}
+
+int mr_pace(struct mr_loader *l, const struct mr_pace *p, struct mr_paced *out,
+	    struct mr_err *err)
+{
+	struct accelerator a = { .p = p };
+	uint64_t start = mr_clock_ns(), asked = start, now, all = 0;
+	size_t before = out->n;
+	struct window w;
+	int e = 0;
+
+	begin(&w, p, out, start);
+	do {
+		struct mr_batch *b;
+
+		e = mr_loader_wait(l, &b, POLL_MS, err);
+		now = mr_clock_ns();
+		if (e == MR_OK) {
+			uint64_t n = mr_batch_count(b);
+
+			compute(&a, asked, now, n);
+			mr_batch_release(b);
+			asked = mr_clock_ns();
+			count(&w, asked, n);
+			all += n;
+		}
+		if (e >= 0 && stopped(p, err))
+			e = MR_ESTATE;
+	} while (e >= 0 && !(e == MR_END && p->to_end) &&
+		 !over(p, &w, before, start, now));
+	if (e < 0)
+		return e;
+	now = mr_clock_ns();
+	if (w.samples && (double)(now - w.since) / 1e9 > w.least / 2)
+		close_window(&w, now);
+	/* So few came that there is no window: all there was is one. */
+	if (out->n == before && all && now > start) {
+		w.since = start;
+		w.samples = all;
+		close_window(&w, now);
+	}
+	return 0;
+}
+
+int mr_pace_skip(struct mr_loader *l, uint64_t samples, const struct mr_pace *p,
+		 struct mr_err *err)
+{
+	uint64_t all = 0;
+	int e = 0;
+
+	while (all < samples) {
+		struct mr_batch *b;
+
+		e = mr_loader_wait(l, &b, POLL_MS, err);
+		if (e < 0)
+			return e;
+		if (e == MR_OK) {
+			all += mr_batch_count(b);
+			mr_batch_release(b);
+		}
+		if (stopped(p, err))
+			return MR_ESTATE;
+	}
+	return 0;
+}
+
+int mr_pace_alone(const struct mr_pace *p, struct mr_paced *out,
+		  struct mr_err *err)
+{
+	struct accelerator a = { .p = p };
+	uint64_t start = mr_clock_ns(), now = start;
+	size_t before = out->n;
+	struct window w;
+
+	begin(&w, p, out, start);
+	while (!over(p, &w, before, start, now)) {
+		uint64_t asked = mr_clock_ns();
+
+		compute(&a, asked, asked, p->batch);
+		now = mr_clock_ns();
+		count(&w, now, p->batch);
+		if (stopped(p, err))
+			return MR_ESTATE;
+	}
+	return 0;
+}
+
+struct mr_figure mr_paced_figure(const struct mr_paced *p)
+{
+	struct mr_figure f = mr_figure_of(p->rate, p->n);
+	double all = p->seconds > 0 ? (double)p->samples / p->seconds : 0;
+
+	/* The mean over all the time; windows tell how far to trust it. */
+	f.low += all - f.mean;
+	f.high += all - f.mean;
+	if (f.low < 0)
+		f.low = 0;
+	f.mean = all;
+	return f;
+}

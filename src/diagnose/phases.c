@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diagnose/phases.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/model.h"
+#include "core/clock.h"
+#include "core/file.h"
+#include "core/mem.h"
+#include "pipe/loader.h"
+
+enum {
+	SUBSET_MAX = 20000, /* samples: enough to stand for any data set */
+	LOOKED_AT = 2000,   /* samples whose residency is asked for */
+};
+
+/* Seconds, at a scale of 1. */
+#define WARM_FIRST 3.0
+#define ALONE	   2.5
+#define CURVE	   1.2
+#define READING	   1.0
+#define COLD	   4.0
+#define PACED	   2.5
+#define JOB	   6.0
+#define SETTLE	   0.4
+
+/* ---- texts ---- */
+
+enum what { SOURCE_ONLY, WITH_STEPS, WITH_CACHE };
+
+/* To be freed; NULL when out of memory. */
+static char *text_of(const struct mr_job *j, enum what what, double ram)
+{
+	struct mr_str s = { 0 };
+
+	mr_str_add(&s, j->source);
+	if (what == SOURCE_ONLY) {
+		mr_str_addf(&s, " | batch %d",
+			    j->batch < 16 ? (int)j->batch : 16);
+		return mr_str_take(&s);
+	}
+	if (*j->before)
+		mr_str_addf(&s, " | %s", j->before);
+	if (what == WITH_CACHE)
+		mr_str_addf(&s, " | cache ram=%.0f", ram);
+	if (*j->after)
+		mr_str_addf(&s, " | %s", j->after);
+	return mr_str_take(&s);
+}
+
+/* ---- one run ---- */
+
+static bool tell(struct mr_phases *p)
+{
+	double now = (double)(mr_clock_ns() - p->phase_since) / 1e9;
+	double done = p->planned > 0 ? (p->spent + now) / p->planned : 0;
+
+	return p->progress &&
+	       p->progress(p->data, p->phase, done < 1 ? done : 1);
+}
+
+static bool stop(void *data)
+{
+	return tell(data);
+}
+
+static void begin_phase(struct mr_phases *p, const char *name)
+{
+	uint64_t now = mr_clock_ns();
+
+	if (p->phase)
+		p->spent += (double)(now - p->phase_since) / 1e9;
+	p->phase = name;
+	p->phase_since = now;
+	tell(p);
+}
+
+struct run {
+	enum what what;
+	double ram;	     /* of the cache */
+	int threads;	     /* 0: the job's */
+	const char *storage; /* a profile, or "" */
+	bool paced;
+	double seconds;
+	bool fill;  /* first an epoch without limits, for the cache */
+	int epochs; /* of filling */
+	bool evict; /* then make it cold, and go no further than an epoch */
+};
+
+static struct mr_pace pace_of(struct mr_phases *p, const struct run *r)
+{
+	double s = r->seconds * p->scale;
+
+	return (struct mr_pace){
+		.step = r->paced ? p->d->step_seconds : 0,
+		.batch = p->job.batch,
+		.seconds = s,
+		.warm = SETTLE * p->scale,
+		.to_end = r->evict,
+		.stop = stop,
+		.data = p,
+	};
+}
+
+static int open_run(struct mr_phases *p, const struct run *r,
+		    struct mr_loader **l, struct mr_err *err)
+{
+	struct mr_options opt = p->job.opt;
+	char *text = text_of(&p->job, r->what, r->ram);
+	int e;
+
+	*l = NULL;
+	if (!text)
+		return mr_err_nomem(err, 1);
+	opt.subset = p->subset;
+	opt.storage = r->storage;
+	opt.cold = false;
+	if (r->threads)
+		opt.threads = r->threads;
+	e = mr_loader_open_with(l, text, &opt, err);
+	free(text);
+	return e;
+}
+
+/* Cold rounds: what has been read once is in memory. */
+static int run_cold(struct mr_phases *p, struct mr_loader *l,
+		    const struct run *r, struct mr_paced *out,
+		    struct mr_err *err)
+{
+	struct mr_pace pace = pace_of(p, r);
+	uint64_t until =
+		mr_clock_ns() + (uint64_t)((pace.seconds + pace.warm) * 1e9);
+	struct mr_stats st;
+	int e, rounds = 0;
+
+	do {
+		e = mr_loader_evict(l, NULL, NULL, err);
+		if (!e)
+			e = mr_pace(l, &pace, out, err);
+		rounds++;
+	} while (!e && mr_clock_ns() < until && rounds < 8);
+	mr_loader_stats(l, &st);
+	p->d->cold_stayed =
+		st.cold.bytes ? (double)st.cold.stayed / (double)st.cold.bytes :
+				0;
+	return e;
+}
+
+static int measure(struct mr_phases *p, struct mr_loader *l,
+		   const struct run *r, struct mr_figure *f, struct mr_err *err)
+{
+	struct mr_pace pace = pace_of(p, r);
+	struct mr_paced got = { 0 };
+	int e = 0;
+
+	if (r->fill && l->shape)
+		atomic_store(&l->shape->paused, true);
+	for (int i = 0; !e && r->fill && i < r->epochs; i++)
+		e = mr_pace_skip(l, mr_loader_epoch_samples(l), &pace, err);
+	if (l->shape)
+		atomic_store(&l->shape->paused, false);
+	if (!e && r->evict)
+		e = run_cold(p, l, r, &got, err);
+	else if (!e)
+		e = mr_pace(l, &pace, &got, err);
+	if (!e)
+		*f = mr_paced_figure(&got);
+	return e;
+}
+
+/* One figure; st may be NULL. */
+static int run(struct mr_phases *p, const struct run *r, struct mr_figure *f,
+	       struct mr_stats *st, struct mr_err *err)
+{
+	struct mr_loader *l;
+	int e = open_run(p, r, &l, err);
+
+	if (!e)
+		e = measure(p, l, r, f, err);
+	if (!e && st)
+		mr_loader_stats(l, st);
+	mr_loader_close(l);
+	return e;
+}
+
+/* ---- what to look at ---- */
+
+/* Reads as many samples as the time allows; from then on these are the data
+ * set. Their size is learnt. */
+static int choose(struct mr_phases *p, struct mr_err *err)
+{
+	struct mr_diagnosis *d = p->d;
+	struct run r = { .what = SOURCE_ONLY, .storage = "" };
+	struct mr_pace pace;
+	struct mr_stats st;
+	struct mr_loader *l;
+	uint64_t least = 8 * p->job.batch, fit;
+	double bytes;
+	int e;
+
+	begin_phase(p, "a look at the data");
+	p->subset = p->job.samples < SUBSET_MAX ? p->job.samples : SUBSET_MAX;
+	if (p->job.opt.subset && p->job.opt.subset < p->subset)
+		p->subset = p->job.opt.subset;
+	r.seconds = WARM_FIRST;
+	r.evict = false;
+	pace = pace_of(p, &r);
+	pace.warm = 0;
+	pace.to_end = true;
+	e = open_run(p, &r, &l, err);
+	if (!e) {
+		struct mr_paced got = { 0 };
+
+		e = mr_pace(l, &pace, &got, err);
+		mr_loader_stats(l, &st);
+	}
+	mr_loader_close(l);
+	if (e)
+		return e;
+	bytes = st.bytes_read ? (double)st.bytes_read : (double)st.bytes_out;
+	d->sample_bytes = st.samples ? bytes / (double)st.samples : 0;
+	d->sample_requests = 1;
+	fit = d->sample_bytes > 0 ? (uint64_t)((double)mr_machine_memory() / 8 /
+					       d->sample_bytes) :
+				    p->subset;
+	if (p->subset > st.samples && st.samples > least && !p->job.opt.subset)
+		p->subset = st.samples;
+	if (p->subset > fit)
+		p->subset = fit > least ? fit : least;
+	if (p->subset > p->job.samples)
+		p->subset = p->job.samples;
+	d->sampled = p->subset;
+	return 0;
+}
+
+/* The chosen samples into memory, and a look whether they are there. Codecs
+ * are tried on some of them. */
+static int warm(struct mr_phases *p, struct mr_err *err)
+{
+	struct mr_diagnosis *d = p->d;
+	struct run r = { .what = SOURCE_ONLY, .storage = "", .seconds = 1 };
+	struct mr_pace pace = pace_of(p, &r);
+	uint64_t bytes, in;
+	struct mr_loader *l;
+	struct mr_batch *b;
+	int e;
+
+	begin_phase(p, "the samples into memory");
+	e = open_run(p, &r, &l, err);
+	if (!e)
+		e = mr_pace_skip(l, mr_loader_epoch_samples(l), &pace, err);
+	if (!e) {
+		d->warm_resident = -1;
+		if (!mr_loader_resident(l, LOOKED_AT, &bytes, &in))
+			d->warm_resident = (double)in / (double)bytes;
+		do
+			e = mr_loader_next(l, &b, err);
+		while (e == MR_END);
+	}
+	if (!e) {
+		if (!p->job_only)
+			mr_phase_codecs(d, b, 0.3 * p->scale);
+		mr_batch_release(b);
+	}
+	mr_loader_close(l);
+	return e;
+}
+
+/* ---- preparation ---- */
+
+static void learn_steps(struct mr_phases *p, const struct mr_stats *st,
+			const struct mr_loader *l)
+{
+	struct mr_diagnosis *d = p->d;
+	bool fixed = true;
+
+	d->steps = 0;
+	for (size_t i = 0; i < st->steps && i < MR_DIAG_STEPS; i++) {
+		const struct mr_step_stats *s = &st->step[i];
+		struct mr_diag_step *to = &d->step[d->steps++];
+
+		if (i && i < (size_t)l->pipeline->n)
+			fixed &= !(l->pipeline->stage[i].op->flags &
+				   MR_OP_RANDOM);
+		if (i >= st->steps - (size_t)l->plan.afters)
+			fixed = false;
+		snprintf(to->name, sizeof(to->name), "%s", s->name);
+		to->us = s->mean_us;
+		to->bytes_out =
+			s->calls ? (double)s->bytes_out / (double)s->calls : 0;
+		to->fixed = fixed;
+	}
+}
+
+static int prepare_alone(struct mr_phases *p, struct mr_err *err)
+{
+	struct run r = { .what = WITH_STEPS, .storage = "", .seconds = ALONE };
+	struct mr_stats st;
+	struct mr_loader *l;
+	int e;
+
+	begin_phase(p, "preparation alone");
+	e = open_run(p, &r, &l, err);
+	if (!e)
+		e = measure(p, l, &r, &p->d->p, err);
+	if (!e) {
+		mr_loader_stats(l, &st);
+		learn_steps(p, &st, l);
+		p->d->threads = st.threads;
+	}
+	mr_loader_close(l);
+	return e;
+}
+
+static void add_point(struct mr_diagnosis *d, int threads,
+		      const struct mr_figure *f)
+{
+	if (d->points < MR_CURVE_MAX)
+		d->curve[d->points++] = (struct mr_diag_point){ threads, *f };
+}
+
+/* P by threads: 1, 2, 4, ... up to the cores; the job's own is known. */
+static int curve(struct mr_phases *p, struct mr_err *err)
+{
+	struct mr_diagnosis *d = p->d;
+	int most = d->cores > d->threads ? d->cores : d->threads, e = 0;
+
+	begin_phase(p, "preparation by threads");
+	for (int n = 1; !e && n <= most;
+	     n = n * 2 > most && n < most ? most : n * 2) {
+		struct run r = { .what = WITH_STEPS,
+				 .storage = "",
+				 .threads = n,
+				 .seconds = CURVE };
+		struct mr_figure f;
+
+		if (d->points && d->curve[d->points - 1].threads < d->threads &&
+		    n > d->threads)
+			add_point(d, d->threads, &d->p);
+		if (n == d->threads) {
+			add_point(d, n, &d->p);
+			continue;
+		}
+		e = run(p, &r, &f, NULL, err);
+		if (!e && f.n)
+			add_point(d, n, &f);
+	}
+	return e;
+}
+
+/* ---- memory and storage ---- */
+
+/* Bytes of a sample in a cache at its place. */
+static double entry_bytes(const struct mr_phases *p)
+{
+	const struct mr_diagnosis *d = p->d;
+	int k = p->job.place - 1;
+
+	return k > 0 && k < d->steps && d->step[k].bytes_out > 0 ?
+		       d->step[k].bytes_out :
+		       d->sample_bytes;
+}
+
+/* Of a cache for so much of what we look at; each entry has a head. */
+static double ram_for(const struct mr_phases *p, double share)
+{
+	double n = share * (double)p->subset * (entry_bytes(p) + 192);
+
+	return n < 1 << 20 ? 1 << 20 : n;
+}
+
+/* The job's cache, as a share of the data set. */
+static int size_cache(struct mr_phases *p, struct mr_err *err)
+{
+	struct mr_diagnosis *d = p->d;
+	double all = (double)d->samples * entry_bytes(p);
+	int e = 0;
+
+	d->cache_bytes = p->job.ram;
+	if (*p->cache)
+		e = mr_model_cache(p->cache, all, &d->cache_bytes, err);
+	d->cache_share = all > 0 ? d->cache_bytes / all : 0;
+	if (d->cache_share > 1)
+		d->cache_share = 1;
+	return e;
+}
+
+static int reading(struct mr_phases *p, struct mr_err *err)
+{
+	struct run r = { .what = SOURCE_ONLY,
+			 .storage = "",
+			 .seconds = READING };
+	struct run cached = { .what = WITH_CACHE,
+			      .storage = "",
+			      .ram = ram_for(p, 1.1),
+			      .fill = true,
+			      .epochs = 1,
+			      .seconds = CURVE };
+	int e;
+
+	begin_phase(p, "reading from memory");
+	e = run(p, &r, &p->d->c, NULL, err);
+	if (!e)
+		e = run(p, &cached, &p->d->pc, NULL, err);
+	return e;
+}
+
+static int storage_alone(struct mr_phases *p, struct mr_err *err)
+{
+	struct mr_diagnosis *d = p->d;
+	const char *profile = p->job.opt.storage;
+	struct run r = { .what = SOURCE_ONLY,
+			 .storage = profile,
+			 .seconds = COLD,
+			 .evict = !*profile && p->job.local };
+	struct mr_stats st;
+	int e;
+
+	begin_phase(p, "the storage alone");
+	if (!*profile && !p->job.local)
+		return 0; /* nothing that could be slow */
+	e = run(p, &r, &d->s, &st, err);
+	if (e)
+		return e;
+	d->depth = st.fetch_depth ? st.fetch_depth : st.threads;
+	d->direct = !p->job.ahead;
+	if (*profile) {
+		d->limits = (struct mr_storage_limits){ st.storage.bw,
+							st.storage.stream,
+							st.storage.latency,
+							st.storage.iops };
+		if (st.samples && st.storage.requests)
+			d->sample_requests = (double)st.storage.requests /
+					     (double)st.samples;
+	}
+	return 0;
+}
+
+/* ---- the job ---- */
+
+static int accelerator_alone(struct mr_phases *p, struct mr_err *err)
+{
+	struct run r = { .paced = true, .seconds = 1 };
+	struct mr_pace pace = pace_of(p, &r);
+	struct mr_paced got = { 0 };
+	int e;
+
+	begin_phase(p, "the accelerator alone");
+	if (pace.seconds < 4 * pace.step)
+		pace.seconds = 4 * pace.step;
+	e = mr_pace_alone(&pace, &got, err);
+	if (!e)
+		p->d->g = p->d->as_g = mr_paced_figure(&got);
+	return e;
+}
+
+static int in_memory(struct mr_phases *p, struct mr_err *err)
+{
+	struct run r = { .what = WITH_STEPS,
+			 .storage = "",
+			 .paced = true,
+			 .seconds = PACED };
+
+	begin_phase(p, "accelerator and preparation");
+	return run(p, &r, &p->d->as_p, NULL, err);
+}
+
+/* An LRU page cache of the same size, before a storage that is imitated. */
+static int with_page_cache(struct mr_phases *p, struct mr_err *err)
+{
+	char profile[256];
+	struct run r = { .what = WITH_STEPS,
+			 .storage = profile,
+			 .paced = true,
+			 .fill = true,
+			 .epochs = 2,
+			 .seconds = COLD };
+
+	snprintf(profile, sizeof(profile), "%s,cache=%.0f", p->job.opt.storage,
+		 p->d->cache_share * (double)p->subset * p->d->sample_bytes);
+	begin_phase(p, "the job with a page cache");
+	return run(p, &r, &p->d->page, NULL, err);
+}
+
+static int the_job(struct mr_phases *p, struct mr_err *err)
+{
+	struct mr_diagnosis *d = p->d;
+	const char *profile = p->job.opt.storage;
+	bool slow = *profile || p->job.local;
+	struct run r = { .what = d->cache_share > 0 ? WITH_CACHE : WITH_STEPS,
+			 .ram = ram_for(p, d->cache_share),
+			 .storage = profile,
+			 .paced = true,
+			 .seconds = JOB,
+			 .fill = d->cache_share > 0,
+			 .epochs = 1,
+			 .evict = !*profile && p->job.local };
+	int e;
+
+	begin_phase(p, "the job from the storage");
+	if (!slow)
+		return 0;
+	e = run(p, &r, &d->as_f, NULL, err);
+	if (!e && *profile && d->cache_share > 0 && d->cache_share < 1 &&
+	    !p->job_only)
+		e = with_page_cache(p, err);
+	return e;
+}
+
+int mr_phases_run(struct mr_phases *p, struct mr_err *err)
+{
+	int e;
+
+	p->planned = p->scale * (WARM_FIRST + 2 + ALONE + 4 * CURVE + READING +
+				 2 * COLD + 1 + PACED + JOB);
+	e = choose(p, err);
+	if (!e)
+		e = warm(p, err);
+	if (!e && p->job_only) {
+		e = size_cache(p, err);
+		if (!e)
+			e = accelerator_alone(p, err);
+		if (!e)
+			e = the_job(p, err);
+		return e;
+	}
+	if (!e)
+		e = prepare_alone(p, err);
+	if (!e)
+		e = size_cache(p, err);
+	if (!e)
+		e = curve(p, err);
+	if (!e)
+		e = reading(p, err);
+	if (!e)
+		e = accelerator_alone(p, err);
+	if (!e)
+		e = in_memory(p, err);
+	if (!e)
+		e = storage_alone(p, err);
+	if (!e)
+		e = the_job(p, err);
+	if (e && e != MR_ESTATE)
+		mr_err_prefix(err, "%s: ", p->phase);
+	return e;
+}
