@@ -30,6 +30,8 @@ static void drop_job(struct mr_job *j)
 	free(j->source);
 	free(j->before);
 	free(j->after);
+	for (int i = 0; i < MR_MAX_STEPS; i++)
+		free(j->upto[i]);
 }
 
 /* Where the pipeline has a cache, or where one would be put: after the
@@ -67,6 +69,11 @@ static int take_apart(struct mr_job *j, const struct mr_loader *l,
 		e = mr_split_words(p, 1, j->place, &j->before, err);
 	if (!e)
 		e = mr_split_words(p, next, p->n, &j->after, err);
+	for (int i = 1; !e && i < mr_split_samples(p); i++) {
+		if (p->stage[i].op->flags & MR_OP_RANDOM || j->ram > 0)
+			break;
+		e = mr_split_words(p, 0, i + 1, &j->upto[i], err);
+	}
 	return e;
 }
 

@@ -154,26 +154,26 @@ int mr_pace(struct mr_loader *l, const struct mr_pace *p, struct mr_paced *out,
 	return 0;
 }
 
-int mr_pace_skip(struct mr_loader *l, uint64_t samples, const struct mr_pace *p,
-		 struct mr_err *err)
+int mr_pace_skip(struct mr_loader *l, uint64_t samples, double seconds,
+		 const struct mr_pace *p, uint64_t *got, struct mr_err *err)
 {
-	uint64_t all = 0;
+	uint64_t all = 0, until = mr_clock_ns() + (uint64_t)(seconds * 1e9);
 	int e = 0;
 
-	while (all < samples) {
+	while (e >= 0 && all < samples && mr_clock_ns() < until) {
 		struct mr_batch *b;
 
 		e = mr_loader_wait(l, &b, POLL_MS, err);
-		if (e < 0)
-			return e;
 		if (e == MR_OK) {
 			all += mr_batch_count(b);
 			mr_batch_release(b);
 		}
-		if (stopped(p, err))
-			return MR_ESTATE;
+		if (e >= 0 && stopped(p, err))
+			e = MR_ESTATE;
 	}
-	return 0;
+	if (got)
+		*got = all;
+	return e < 0 ? e : all < samples ? MR_AGAIN : 0;
 }
 
 int mr_pace_alone(const struct mr_pace *p, struct mr_paced *out,

@@ -34,9 +34,10 @@ struct mr_paced {
 int mr_pace(struct mr_loader *l, const struct mr_pace *p, struct mr_paced *out,
 	    struct mr_err *err);
 
-/* Takes batches as fast as they come until so many samples have come. */
-int mr_pace_skip(struct mr_loader *l, uint64_t samples, const struct mr_pace *p,
-		 struct mr_err *err);
+/* Takes batches as fast as they come until so many samples have come, or the
+ * time is up: MR_AGAIN. *got: how many came; may be NULL. */
+int mr_pace_skip(struct mr_loader *l, uint64_t samples, double seconds,
+		 const struct mr_pace *p, uint64_t *got, struct mr_err *err);
 
 /* The accelerator alone: the same batch again and again. */
 int mr_pace_alone(const struct mr_pace *p, struct mr_paced *out,

@@ -14,6 +14,7 @@
 enum {
 	SUBSET_MAX = 20000, /* samples: enough to stand for any data set */
 	LOOKED_AT = 2000,   /* samples whose residency is asked for */
+	SPLIT_SAMPLES = 48, /* whose size after each step is looked at */
 };
 
 /* Seconds, at a scale of 1. */
@@ -25,6 +26,7 @@ enum {
 #define PACED	   2.5
 #define JOB	   6.0
 #define SETTLE	   0.4
+#define FILL	   6.0
 
 /* ---- texts ---- */
 
@@ -51,6 +53,13 @@ static char *text_of(const struct mr_job *j, enum what what, double ram)
 }
 
 /* ---- one run ---- */
+
+/* What takes as long as it takes, is cut off: a whole diagnosis ends in
+ * time. */
+static double limit(const struct mr_phases *p, double seconds)
+{
+	return seconds * (p->scale > 1 ? p->scale : 1);
+}
 
 static bool tell(struct mr_phases *p)
 {
@@ -158,7 +167,10 @@ static int measure(struct mr_phases *p, struct mr_loader *l,
 	if (r->fill && l->shape)
 		atomic_store(&l->shape->paused, true);
 	for (int i = 0; !e && r->fill && i < r->epochs; i++)
-		e = mr_pace_skip(l, mr_loader_epoch_samples(l), &pace, err);
+		e = mr_pace_skip(l, mr_loader_epoch_samples(l), limit(p, FILL),
+				 &pace, NULL, err);
+	if (e == MR_AGAIN)
+		e = 0; /* full enough to be measured */
 	if (l->shape)
 		atomic_store(&l->shape->paused, false);
 	if (!e && r->evict)
@@ -242,7 +254,7 @@ static int warm(struct mr_phases *p, struct mr_err *err)
 	struct mr_diagnosis *d = p->d;
 	struct run r = { .what = SOURCE_ONLY, .storage = "", .seconds = 1 };
 	struct mr_pace pace = pace_of(p, &r);
-	uint64_t bytes, in;
+	uint64_t bytes, in, got = 0;
 	struct mr_loader *l;
 	struct mr_batch *b;
 	int e;
@@ -250,7 +262,12 @@ static int warm(struct mr_phases *p, struct mr_err *err)
 	begin_phase(p, "the samples into memory");
 	e = open_run(p, &r, &l, err);
 	if (!e)
-		e = mr_pace_skip(l, mr_loader_epoch_samples(l), &pace, err);
+		e = mr_pace_skip(l, mr_loader_epoch_samples(l),
+				 limit(p, WARM_FIRST), &pace, &got, err);
+	if (e == MR_AGAIN) {
+		p->subset = d->sampled = got ? got : 1;
+		e = 0;
+	}
 	if (!e) {
 		d->warm_resident = -1;
 		if (!mr_loader_resident(l, LOOKED_AT, &bytes, &in))
@@ -294,6 +311,39 @@ static void learn_steps(struct mr_phases *p, const struct mr_stats *st,
 	}
 }
 
+/*
+ * What a sample has after each step that could be stored. By itself: in the
+ * whole pipeline, steps that are fused never make all of it.
+ */
+static int learn_bytes(struct mr_phases *p, struct mr_err *err)
+{
+	struct mr_options opt = p->job.opt;
+	int e = 0;
+
+	opt.subset = p->subset < SPLIT_SAMPLES ? p->subset : SPLIT_SAMPLES;
+	opt.epochs = 1;
+	opt.storage = "";
+	for (int k = 1; !e && k < p->d->steps && p->job.upto[k]; k++) {
+		struct mr_loader *l;
+		struct mr_batch *b;
+		struct mr_stats st;
+
+		e = mr_loader_open_with(&l, p->job.upto[k], &opt, err);
+		while (!e && !(e = mr_loader_next(l, &b, err)))
+			mr_batch_release(b);
+		if (e == MR_END) {
+			e = 0;
+			mr_loader_stats(l, &st);
+			p->d->step[k].bytes_out =
+				st.samples ? (double)st.bytes_out /
+						     (double)st.samples :
+					     0;
+		}
+		mr_loader_close(l);
+	}
+	return e;
+}
+
 static int prepare_alone(struct mr_phases *p, struct mr_err *err)
 {
 	struct run r = { .what = WITH_STEPS, .storage = "", .seconds = ALONE };
@@ -311,7 +361,7 @@ static int prepare_alone(struct mr_phases *p, struct mr_err *err)
 		p->d->threads = st.threads;
 	}
 	mr_loader_close(l);
-	return e;
+	return e ? e : learn_bytes(p, err);
 }
 
 static void add_point(struct mr_diagnosis *d, int threads,

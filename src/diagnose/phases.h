@@ -14,6 +14,8 @@ struct mr_job {
 	char *source; /* `files DIR` */
 	char *before; /* steps before the place of a cache, or "" */
 	char *after;  /* and after it, with `batch` */
+	char *upto[MR_MAX_STEPS]; /* the source and the steps up to that stage,
+				   * while they are the same in each epoch */
 	int place;    /* of a cache: so many stages are before it */
 	double ram;   /* of the one that the pipeline has, or 0 */
 	uint64_t batch, samples;

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How good the model is: one diagnosis for each pipeline; from it, the speed
+with other caches, storages and accelerators, predicted and then measured."""
+import json
+import os
+import statistics
+
+import photos
+from common import Failed, output, output_json, say
+
+QUESTION = "how far are predictions from measurements?"
+CACHES = range(0, 101, 10)
+STORAGES = ("hdd", "ceph-hdd", "ssd")
+ACCELERATORS = {"slow": 0.3, "medium": 0.8, "fast": 3.0}   # of P
+MEDIAN, WORST = 5.0, 12.0       # percent
+IMAGE = "decode_image | resize 256 | normalize center | random_crop 224"
+SOUND = ("decode_audio dtype=i16 rate=16000 | stft frame=20ms step=10ms "
+         "fft=1024 rate=16000 | mel bins=80 fmin=125 fmax=3800 rate=16000 | "
+         "log | batch 16 pad=-18.420681")
+
+
+def synth(env, name, *options):
+    path = os.path.join(env.data, name)
+    return photos.made(path, lambda to: output(
+        [env.millrace, "synth", *options[:1], to, *options[1:]]))
+
+
+def pipelines(env):
+    few = 4 if env.quick else 1
+    cv = synth(env, "predict-cv", "images", "--count", str(1000 // few))
+    large = synth(env, "predict-cv2", "images", "--count", str(96 // few),
+                  "--size", "2592x1728", "--same-size")
+    flac = synth(env, "predict-flac", "flac", "--count", str(320 // few))
+    nilm = synth(env, "predict-nilm", "nilm", "--count", str(720 // few))
+    return {
+        "CV": f"files '{cv}' | {IMAGE} | batch 16",
+        "CV2-JPG": f"files '{large}' | {IMAGE} | batch 4",
+        "FLAC": f"files '{flac}' ext=flac | {SOUND}",
+        "NILM": f"hdf5 '{nilm}/*.hdf5' dataset=voltage,current1 window=64000 "
+                "attributes=calibration_factor | calibrate | power | batch 8",
+    }
+
+
+def diagnosed(env, name, pipeline):
+    """A file with the diagnosis under a storage of no limit, and P."""
+    path = os.path.join(env.out, f"predict-{name}.json")
+    d = output_json([env.millrace, "diagnose", pipeline, "--accelerator",
+                     "1e6", "--storage", "ssd", "--json", "--out", path,
+                     "--seconds", "8" if env.quick else "40"])
+    return path, d["p"]["mean"]
+
+
+def predicted(env, path, cache, storage, rate):
+    return output_json([env.millrace, "whatif", path, "--json", "--cache",
+                        f"{cache}%", "--storage", storage, "--accelerator",
+                        str(rate)])["samples_per_s"]
+
+
+def measured(env, pipeline, cache, storage, rate):
+    d = output_json([env.millrace, "diagnose", pipeline, "--json",
+                     "--job-only", "--cache", f"{cache}%", "--storage",
+                     storage, "--accelerator", str(rate), "--seconds",
+                     "5" if env.quick else "10"])
+    return d["as_f"]["mean"]
+
+
+def compare(env, name, pipeline, points):
+    path, p = diagnosed(env, name, pipeline)
+    for storage in STORAGES:
+        for speed, share in ACCELERATORS.items():
+            rate = round(p * share, 3)
+            for cache in CACHES:
+                if env.quick and cache % 50:
+                    continue
+                want = predicted(env, path, cache, storage, rate)
+                got = measured(env, pipeline, cache, storage, rate)
+                points.append({"pipeline": name, "storage": storage,
+                               "accelerator": speed, "rate": rate,
+                               "cache": cache, "predicted": want,
+                               "measured": got,
+                               "error": 100 * (want / got - 1)})
+        here = [abs(x["error"]) for x in points
+                if x["pipeline"] == name and x["storage"] == storage]
+        say(f"  {name}, {storage}: median {statistics.median(here):.1f} %, "
+            f"worst {max(here):.1f} %")
+
+
+def rows(points):
+    for name in dict.fromkeys(x["pipeline"] for x in points):
+        for storage in STORAGES:
+            here = [x for x in points if x["pipeline"] == name
+                    and x["storage"] == storage]
+            if not here:
+                continue
+            worst = max(here, key=lambda x: abs(x["error"]))
+            errors = [abs(x["error"]) for x in here]
+            yield (f"{name}, {storage}", str(len(here)),
+                   f"{statistics.median(errors):.1f} %",
+                   f"{abs(worst['error']):.1f} %",
+                   f"{worst['accelerator']}, cache {worst['cache']} %: "
+                   f"{worst['predicted']:.0f} for {worst['measured']:.0f}/s")
+
+
+def main(env, report):
+    points = []
+    for name, pipeline in pipelines(env).items():
+        try:
+            compare(env, name, pipeline, points)
+        except Failed as e:
+            report.fail(name, str(e))
+    if not points:
+        return
+    errors = [abs(x["error"]) for x in points]
+    report.ratio("error of predictions, median", [statistics.median(errors)],
+                 ("<=", MEDIAN), "%")
+    report.ratio("error of predictions, worst", [max(errors)],
+                 ("<=", WORST), "%")
+    report.measure("predictions off by more than 5 %", "%",
+                   100 * sum(e > 5 for e in errors) / len(errors))
+    report.add_table("errors by pipeline and storage",
+                     ("", "points", "median", "worst", "where"),
+                     list(rows(points)), points)
+    report.note("each pipeline was diagnosed once, under ssd; caches are "
+                "`cache ram=`, accelerators 0.3, 0.8 and 3 times P")
+    with open(os.path.join(env.out, "predict-points.json"), "w") as f:
+        json.dump(points, f, indent=1)
