@@ -182,9 +182,8 @@ static void become(char *const argv[], bool aside, const struct signals *s,
 }
 
 /* The guard is entered between fork and exec. */
-static int fork_guarded(char *const argv[], bool aside,
-			const struct signals *s, struct cli_guard *guard,
-			pid_t *pid)
+static int fork_guarded(char *const argv[], bool aside, const struct signals *s,
+			struct cli_guard *guard, pid_t *pid)
 {
 	int told[2], e = 0;
 

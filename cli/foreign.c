@@ -140,8 +140,7 @@ static char *meta(char *const argv[], int status)
 	char *line = cli_child_line(argv);
 
 	mr_json_open(&j, NULL, '{');
-	mr_json_text(&j, "pipeline",
-		     line && mr_json_can(line) ? line : "?");
+	mr_json_text(&j, "pipeline", line && mr_json_can(line) ? line : "?");
 	mr_json_text(&j, "version", mr_version());
 	mr_json_bool(&j, "foreign", true);
 	mr_json_text(&j, "clock", "monotonic");

@@ -35,8 +35,8 @@ enum {
 struct cli_diverted {
 	dev_t dev;
 	ino_t ino;
-	bool gone;   /* removed or renamed, as far as the command knows */
-	bool copied; /* there is a file in its place: number `at` */
+	bool gone;     /* removed or renamed, as far as the command knows */
+	bool copied;   /* there is a file in its place: number `at` */
 	char name[96]; /* for people, cut off at the front */
 };
 
@@ -56,8 +56,8 @@ static const struct call {
 	int number, flags;
 } calls[] = {
 #ifdef SYS_open
-	{ SYS_open, 1 },      { SYS_creat, -1 },  { SYS_rename, -1 },
-	{ SYS_unlink, -1 },   { SYS_rmdir, -1 },  { SYS_mkdir, -1 },
+	{ SYS_open, 1 },      { SYS_creat, -1 },   { SYS_rename, -1 },
+	{ SYS_unlink, -1 },   { SYS_rmdir, -1 },   { SYS_mkdir, -1 },
 #endif
 #ifdef SYS_renameat
 	{ SYS_renameat, -1 },
@@ -71,7 +71,7 @@ enum { PROGRAM = 4 + 6 * (int)MR_COUNT(calls) + 3 };
 #define LOAD(what) \
 	(struct sock_filter) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (what))
 #define RETURN(what) (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, (what))
-#define IF(op, k, yes, no) \
+#define IF(op, k, yes, no)   \
 	(struct sock_filter) \
 		BPF_JUMP(BPF_JMP | (op) | BPF_K, (uint32_t)(k), (yes), (no))
 #define ARGUMENT(i) (uint32_t) offsetof(struct seccomp_data, args[i])
@@ -332,15 +332,16 @@ static struct answer divert(struct cli_guard *g, const struct asker *a,
 	fd = open(aside, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return r;
-	r.error = d->copied ? 0 : fill(fd, path, x, !(flags & O_WRONLY) &&
-							    !(flags & O_TRUNC));
+	r.error = d->copied ? 0 :
+			      fill(fd, path, x,
+				   !(flags & O_WRONLY) && !(flags & O_TRUNC));
 	close(fd);
 	if (r.error)
 		return r;
 	d->copied = true;
-	fd = open(aside, (int)(flags & ~(unsigned)(O_CREAT | O_EXCL |
-						   O_NOFOLLOW)) |
-				 O_CLOEXEC);
+	fd = open(aside,
+		  (int)(flags & ~(unsigned)(O_CREAT | O_EXCL | O_NOFOLLOW)) |
+			  O_CLOEXEC);
 	if (fd < 0)
 		return (struct answer){ .error = errno };
 	add.srcfd = (uint32_t)fd;
@@ -457,8 +458,7 @@ static struct answer decide(struct cli_guard *g, const struct asker *a)
 	case SYS_open:
 		return on_open(g, a, AT_FDCWD, 0, v[1]);
 	case SYS_creat:
-		return on_open(g, a, AT_FDCWD, 0,
-			       O_CREAT | O_WRONLY | O_TRUNC);
+		return on_open(g, a, AT_FDCWD, 0, O_CREAT | O_WRONLY | O_TRUNC);
 	case SYS_rename:
 		return on_rename(g, a, AT_FDCWD, 0, AT_FDCWD, 1);
 	case SYS_unlink:
@@ -547,7 +547,8 @@ int cli_guard_open(struct cli_guard *g, const char *folder, struct mr_err *err)
 	struct timespec now;
 
 	*g = (struct cli_guard){ .folder = folder, .listener = -1 };
-	clock_gettime(CLOCK_REALTIME_COARSE, &now); /* as file systems have it */
+	clock_gettime(CLOCK_REALTIME_COARSE,
+		      &now); /* as file systems have it */
 	g->start = now.tv_sec;
 	g->start_ns = (uint32_t)now.tv_nsec;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, g->pair))

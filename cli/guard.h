@@ -19,17 +19,16 @@
 
 struct cli_guard {
 	const char *folder;
-	int listener;	/* where the kernel asks; -1: it does not */
-	int pair[2];	/* how the listener comes from the child */
-	int64_t start;	/* of the command: seconds since 1970 */
+	int listener;  /* where the kernel asks; -1: it does not */
+	int pair[2];   /* how the listener comes from the child */
+	int64_t start; /* of the command: seconds since 1970 */
 	uint32_t start_ns;
 	struct cli_diverted *old; /* files that were to be changed */
 	size_t olds, cap;
 };
 
 /* `folder` is for what is diverted, and must outlive the guard. */
-int cli_guard_open(struct cli_guard *g, const char *folder,
-		   struct mr_err *err);
+int cli_guard_open(struct cli_guard *g, const char *folder, struct mr_err *err);
 
 /* In the child, before exec: from here on the kernel asks. Where it cannot,
  * the environment says so to the hooks in Python, which then refuse what

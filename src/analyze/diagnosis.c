@@ -123,8 +123,9 @@ static void say_in_turn(const struct mr_diagnosis *d, const struct rates *r,
 		    storage ? "fetch-bound" : "prep-bound",
 		    storage ? "the storage" : "the preparation",
 		    count(a, storage ? r->s : r->p), count(b, r->g),
-		    d->threads ? "" : ": without workers one waits for the "
-				      "other",
+		    d->threads ? "" :
+				 ": without workers one waits for the "
+				 "other",
 		    100 * (d->prep_stall + d->fetch_stall));
 }
 
@@ -140,7 +141,12 @@ static void say_verdict(struct mr_diagnosis *d, const struct rates *r)
 	struct mr_str v = { 0 };
 	char a[32], b[32];
 
-	if (!strcmp(d->bottleneck, "balanced"))
+	if (!d->as_p.n)
+		mr_str_addf(&v,
+			    "the accelerator takes %s samples/s; whether it "
+			    "waits for them is not known",
+			    count(b, r->g));
+	else if (!strcmp(d->bottleneck, "balanced"))
 		say_balanced(d, r, &v);
 	else if (in_turn(d, r))
 		say_in_turn(d, r, &v);
@@ -162,9 +168,9 @@ static void say_verdict(struct mr_diagnosis *d, const struct rates *r)
 			    "accelerator-bound: it takes %s samples/s and gets "
 			    "them; %.0f %% of an epoch is waiting",
 			    count(b, r->g), wait);
-	if (!d->as_p.n || !d->as_f.n)
-		mr_str_addf(&v, "; how long it waits for %s is not known",
-			    d->as_p.n ? "the storage" : "data");
+	if (d->as_p.n && !d->as_f.n)
+		mr_str_add(&v, "; how long it waits for the storage is not "
+			       "known");
 	snprintf(d->verdict, sizeof(d->verdict), "%s", v.text ? v.text : "");
 	mr_str_fini(&v);
 }
@@ -185,8 +191,8 @@ void mr_diagnosis_conclude(struct mr_diagnosis *d)
 	    strcmp(d->bottleneck, "balanced") != 0)
 		d->bottleneck = "accelerator";
 	else if (strcmp(d->bottleneck, "accelerator") == 0)
-		d->bottleneck = d->fetch_stall > d->prep_stall ? "storage" :
-								 "cpu";
+		d->bottleneck =
+			d->fetch_stall > d->prep_stall ? "storage" : "cpu";
 	say_verdict(d, &r);
 	mr_remedies(d);
 }

@@ -363,6 +363,19 @@ static int get_text(struct json_object *of, const char *key, char **to,
 	return *to ? 0 : MR_ENOMEM;
 }
 
+static void get_notes(struct json_object *of, struct mr_str *to)
+{
+	struct json_object *o = json_object_object_get(of, "notes");
+	size_t n = json_object_is_type(o, json_type_array) ?
+			   json_object_array_length(o) :
+			   0;
+
+	for (size_t i = 0; i < n; i++)
+		mr_str_addf(to, "%s\n",
+			    json_object_get_string(
+				    json_object_array_get_idx(o, i)));
+}
+
 static int get_diagnosis(const struct reading *r, struct json_object *o,
 			 struct mr_diagnosis *d)
 {
@@ -384,6 +397,7 @@ static int get_diagnosis(const struct reading *r, struct json_object *o,
 		e = get_text(o, "command", &d->command, r->err);
 	if (!e && !d->pipeline && !d->command)
 		e = wrong(r, "pipeline", "is missing, and so is 'command'");
+	get_notes(o, &d->notes);
 	return e;
 }
 

@@ -136,8 +136,7 @@ static void insert(struct parts *parts, const struct part *p)
 	parts->n++;
 }
 
-static int load_all(const char *folder, struct parts *parts,
-		    struct mr_err *err)
+static int load_all(const char *folder, struct parts *parts, struct mr_err *err)
 {
 	DIR *d = opendir(folder);
 	struct dirent *x;
@@ -182,8 +181,8 @@ static void add_rates(struct mr_diagnosis *d, const struct part *p, bool first)
 		const char *name;
 		struct mr_figure *to;
 	} all[] = {
-		{ "g", &d->as_g },    { "p", &d->p },	    { "s", &d->s },
-		{ "c", &d->c },	      { "as_p", &d->as_p }, { "as_f", &d->as_f },
+		{ "g", &d->as_g }, { "p", &d->p },	 { "s", &d->s },
+		{ "c", &d->c },	   { "as_p", &d->as_p }, { "as_f", &d->as_f },
 	};
 
 	for (size_t i = 0; i < MR_COUNT(all); i++) {

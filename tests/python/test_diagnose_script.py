@@ -374,9 +374,9 @@ def test_ranks_go_in_step_and_the_straggler_is_named(folder):
     (folder / "rank.py").write_text(textwrap.dedent(RANKS))
     r = run(folder, LAUNCH, seconds=6)
     d = r.json()
-    assert [x["rank"] for x in d["rank"]] == [0, 1]
-    assert all(x["as_p"]["mean"] > 0 for x in d["rank"])
-    assert d["rank"][1]["as_p"]["mean"] < 0.8 * d["rank"][0]["as_p"]["mean"]
+    assert [x["rank"] for x in d["ranks"]] == [0, 1]
+    assert all(x["as_p"]["mean"] > 0 for x in d["ranks"])
+    assert d["ranks"][1]["as_p"]["mean"] < 0.8 * d["ranks"][0]["as_p"]["mean"]
     assert "rank 1 is the straggler" in json.dumps(d["notes"])
     assert d["batch"] == 8
 
@@ -385,13 +385,13 @@ def test_ranks_go_in_step_and_the_straggler_is_named(folder):
 
 def test_a_script_without_a_loader_is_told_so(folder):
     a, b = several(
-        lambda: run(folder, "print('nothing')", code=0, name="a.py",
+        lambda: run(folder, "print('nothing')", code=1, name="a.py",
                     options=()),
         lambda: run(folder, """
             from common import *
             for x, i in DataLoader(Numbers(1), 4):
                 print(x.shape)
-            """, name="b.py", options=()))
+            """, name="b.py", code=1, options=()))
     assert "went over no" in a.err and a.out == "nothing\n"
     assert "too small: Numbers of 1 sample\n" in b.err
     assert b.out == "torch.Size([1, 8])\n"
