@@ -118,10 +118,12 @@ static int run_pipeline(const char *pipeline, const struct diagnose *o)
 /* stdout is the script's, unless the result is JSON. */
 static int run_command(const struct cli_args *args, const struct diagnose *o)
 {
-	struct cli_script_options s = { .seconds = o->seconds ? o->seconds : 60,
-					.keep_running = o->keep_running,
-					.aside = o->json,
-					.loader = o->which_loader };
+	struct cli_script_options s = {
+		.seconds = o->seconds > 0 ? o->seconds : 60,
+		.keep_running = o->keep_running,
+		.aside = o->json,
+		.loader = o->which_loader,
+	};
 	struct mr_err err;
 	char *json;
 	int e, status, code = EXIT_FAILED;

@@ -57,7 +57,7 @@ static struct mr_figure figure(struct json_object *phase)
 {
 	struct json_object *list = mr_told_member(phase, "seconds_per_sample");
 	struct mr_figure f = { 0 }, t;
-	double v[WINDOWS];
+	double v[WINDOWS], least = INFINITY;
 	size_t n = 0, all;
 
 	if (!json_object_is_type(list, json_type_array))
@@ -67,18 +67,19 @@ static struct mr_figure figure(struct json_object *phase)
 		double x = json_object_get_double(
 			json_object_array_get_idx(list, i));
 
-		if (isfinite(x) && x > 0)
-			v[n++] = x;
+		if (!isfinite(x) || x <= 0)
+			continue;
+		v[n++] = x;
+		least = x < least ? x : least;
 	}
 	if (!n)
 		return f;
 	t = mr_figure_of(v, n);
 	f.n = (unsigned)n;
-	f.mean = f.low = f.high = 1 / t.mean;
-	if (t.high >= t.mean && t.low > 0 && t.low <= t.mean) {
-		f.low = 1 / t.high;
-		f.high = 1 / t.low;
-	}
+	f.mean = 1 / t.mean;
+	f.low = 1 / (t.high > t.mean ? t.high : t.mean);
+	/* The interval of few, uneven times may go beyond 0. */
+	f.high = 1 / (t.low > least / 2 ? t.low : least);
 	return f;
 }
 
