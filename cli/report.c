@@ -73,6 +73,7 @@ static void print_bad(const struct mr_loader *l, uint64_t n)
 /* What the storage was like, when that was not left to chance. */
 static void print_storage(const struct mr_stats *st)
 {
+	uint64_t all = st->storage.requests + st->storage.cache_hits;
 	char files[32], size[32];
 
 	if (st->cold.files)
@@ -92,6 +93,12 @@ static void print_storage(const struct mr_stats *st)
 		printf(", which allows %.1f MB/s for such requests: %.0f %% "
 		       "of it used",
 		       st->storage.mb_per_s, 100 * st->storage.used);
+	if (st->storage.cache)
+		printf(", with a page cache of %s: %.1f %% hits",
+		       mr_str_size(size, (double)st->storage.cache),
+		       all ? 100 * (double)st->storage.cache_hits /
+				       (double)all :
+			     0);
 	printf("\n");
 }
 

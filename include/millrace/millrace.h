@@ -273,6 +273,8 @@ struct mr_stats {
 		uint64_t requests;
 		double mb_per_s; /* at most, for requests of this size */
 		double used;	 /* share of it that was read */
+		/* of the page cache that stands before it */
+		uint64_t cache, cache_hits, cache_bytes;
 	} storage;
 	/* What mr_loader_evict() or mr_options.cold did. */
 	struct {
@@ -488,6 +490,34 @@ int mr_verify(const char *dir, int threads, struct mr_verify_report *report,
  * missing; it is empty otherwise.
  */
 int mr_trace_export(const char *file, const char *to, struct mr_err *err);
+
+/* ---- what a machine offers ---- */
+
+/* What to look at; mr_doctor_options_init() sets the defaults. */
+struct mr_doctor_options {
+	size_t size;	 /* sizeof(struct mr_doctor_options) */
+	const char *dir; /* whose storage is measured: "." */
+	uint64_t bytes;	 /* of the file that is read; 0: what suits, 512 MiB
+			  * at most */
+	double seconds;	 /* that all of it takes, about: 30 */
+	bool direct;	 /* read past the page cache where that is possible */
+	bool json;	 /* one JSON object instead of text */
+	/* Called now and then by the calling thread, with the share of the
+	 * time that has passed; may be NULL. Returns true to stop. */
+	bool (*progress)(void *data, const char *what, double done);
+	void *data;
+};
+
+void mr_doctor_options_init(struct mr_doctor_options *opt);
+
+/*
+ * Measure storage, memory and codecs, look at the kernel, the limits and the
+ * topology, and say what it means. Makes files in a directory inside `dir`
+ * and removes them. Returns text that the caller frees. MR_ESTATE when
+ * progress() stopped it. A storage that cannot be measured is no error.
+ */
+int mr_doctor(const struct mr_doctor_options *opt, char **text,
+	      struct mr_err *err);
 
 const char *mr_version(void);
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <xxhash.h>
 
 #include "core/clock.h"
 #include "core/mem.h"
@@ -21,11 +22,11 @@ static const struct {
 	const char *name;
 	struct mr_profile p;
 } presets[] = {
-	{ "hdd", { 200000000, 200000000, 12e-3, 170 } },
-	{ "ssd", { 560000000, 0, 100e-6, 94000 } },
-	{ "nvme", { 6500000000, 0, 85e-6, 900000 } },
-	{ "ceph-hdd", { 910000000, 219000000, 10e-3, 1600 } },
-	{ "s3", { 1250000000, 90000000, 30e-3, 5500 } },
+	{ "hdd", { 200000000, 200000000, 12e-3, 170, 0 } },
+	{ "ssd", { 560000000, 0, 100e-6, 94000, 0 } },
+	{ "nvme", { 6500000000, 0, 85e-6, 900000, 0 } },
+	{ "ceph-hdd", { 910000000, 219000000, 10e-3, 1600, 0 } },
+	{ "s3", { 1250000000, 90000000, 30e-3, 5500, 0 } },
 };
 
 #define P struct mr_profile
@@ -34,7 +35,9 @@ static const struct mr_param params[] = {
 	MR_SIZE(P, bw, "0", 0, 1e18, "bytes per second in total"),
 	MR_SIZE(P, stream, "0", 0, 1e18, "bytes per second of one request"),
 	MR_TIME(P, latency, "0", 0, 3600, "time until the first byte"),
-	MR_REAL(P, iops, "0", 0, 1e12, "requests per second"), MR_PARAM_END
+	MR_REAL(P, iops, "0", 0, 1e12, "requests per second"),
+	MR_SIZE(P, cache, "0", 0, 1e18, "bytes of a page cache before it"),
+	MR_PARAM_END
 };
 
 const char *mr_profile_name(size_t i)
@@ -145,11 +148,13 @@ void mr_shape_init(struct mr_shape *s, const struct mr_profile *p, uint64_t now)
 	 * of a nanosecond, however long the machine has been up. */
 	*s = (struct mr_shape){ .p = *p, .born = now };
 	pthread_mutex_init(&s->lock, NULL);
+	mr_lru_init(&s->cache, p->cache);
 }
 
 void mr_shape_fini(struct mr_shape *s)
 {
 	pthread_mutex_destroy(&s->lock);
+	mr_lru_fini(&s->cache);
 }
 
 static double later(double a, double b)
@@ -190,6 +195,41 @@ void mr_shape_count(struct mr_shape *s, uint64_t *requests, uint64_t *bytes)
 	*bytes = s->bytes;
 	pthread_mutex_unlock(&s->lock);
 }
+
+/* ---- the page cache ---- */
+
+uint64_t mr_shape_key(const struct mr_extent *x, const char *path)
+{
+	uint64_t file = x->input   ? (uint64_t)(uintptr_t)x->input :
+			x->fd >= 0 ? (uint64_t)x->fd :
+				     XXH3_64bits(path, strlen(path));
+
+	return XXH3_64bits_withSeed(&x->offset, sizeof(x->offset), file);
+}
+
+bool mr_shape_cached(struct mr_shape *s, uint64_t key, uint64_t bytes)
+{
+	bool hit;
+
+	if (!s->p.cache)
+		return false;
+	pthread_mutex_lock(&s->lock);
+	hit = mr_lru_touch(&s->cache, key, bytes);
+	s->hits += hit;
+	s->hit_bytes += hit ? bytes : 0;
+	pthread_mutex_unlock(&s->lock);
+	return hit;
+}
+
+void mr_shape_hits(struct mr_shape *s, uint64_t *requests, uint64_t *bytes)
+{
+	pthread_mutex_lock(&s->lock);
+	*requests = s->hits;
+	*bytes = s->hit_bytes;
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- waiting ---- */
 
 /* Returns when it woke. */
 static uint64_t sleep_until(uint64_t due, const atomic_bool *stop)

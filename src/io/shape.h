@@ -8,6 +8,9 @@
  * then its bytes come, `stream` per second at most, and all requests together
  * `bw` per second. What of one request waits does not hold up the turns of
  * those after it. There is no credit for idle time.
+ *
+ * With `cache`, as if a page cache of that size stood before it, which evicts
+ * what was used longest ago: what it would hold is not delayed.
  */
 #ifndef MR_IO_SHAPE_H
 #define MR_IO_SHAPE_H
@@ -16,18 +19,21 @@
 #include <stdatomic.h>
 
 #include "core/err.h"
+#include "io/lru.h"
+#include "millrace/plugin.h"
 
 /* What a storage can do; 0: no limit. */
 struct mr_profile {
 	uint64_t bw, stream; /* bytes/s: in total, of one request */
 	double latency;	     /* seconds until the first byte */
 	double iops;	     /* requests/s */
+	uint64_t cache;	     /* bytes of a page cache before it; 0: none */
 };
 
 /*
  * A preset (hdd ssd nvme ceph-hdd s3), or `bw=200M,latency=5ms,...`, or a
- * preset and then what differs from it. MR_EINVAL naming the part that is
- * wrong, and the nearest right name.
+ * preset and then what differs from it, or comes with it: `hdd,cache=2G`.
+ * MR_EINVAL naming the part that is wrong, and the nearest right name.
  */
 int mr_profile_parse(struct mr_profile *p, const char *text,
 		     struct mr_err *err);
@@ -47,6 +53,8 @@ struct mr_shape {
 	double next_io, next_byte; /* ns: when the next may begin */
 	uint64_t requests, bytes;
 	atomic_bool paused; /* as if there were no limits, for now */
+	struct mr_lru cache;
+	uint64_t hits, hit_bytes;
 };
 
 /* now: CLOCK_MONOTONIC's, as all times here. */
@@ -67,7 +75,20 @@ uint64_t mr_shape_due(struct mr_shape *s, uint64_t issued, uint64_t bytes);
 void mr_shape_wait(struct mr_shape *s, uint64_t issued, uint64_t bytes,
 		   uint64_t *late, const atomic_bool *stop);
 
-/* What was asked for so far. */
+/*
+ * Would a request be answered by the page cache, so that it needs no wait?
+ * Counts it then; else what it read enters the cache, and the caller asks when
+ * it is due. key: by mr_shape_key(). Any thread may call.
+ */
+bool mr_shape_cached(struct mr_shape *s, uint64_t key, uint64_t bytes);
+
+/* Of the bytes of an extent, by file and offset; path: of a file that is not
+ * open. */
+uint64_t mr_shape_key(const struct mr_extent *x, const char *path);
+
+/* What was asked of the storage so far. */
 void mr_shape_count(struct mr_shape *s, uint64_t *requests, uint64_t *bytes);
+/* And what the page cache answered. */
+void mr_shape_hits(struct mr_shape *s, uint64_t *requests, uint64_t *bytes);
 
 #endif

@@ -572,6 +572,9 @@ static void storage_stats(struct mr_loader *l, struct mr_stats *st)
 	if (!p)
 		return;
 	mr_shape_count(l->shape, &st->storage.requests, &bytes);
+	mr_shape_hits(l->shape, &st->storage.cache_hits,
+		      &st->storage.cache_bytes);
+	st->storage.cache = p->cache;
 	st->storage.bw = (double)p->bw;
 	st->storage.stream = (double)p->stream;
 	st->storage.latency = p->latency;

@@ -36,7 +36,8 @@ static const struct mr_param params[] = {
 		"shared objects with steps of your own, comma-separated"),
 	MR_TEXT(O, storage, "",
 		"read as slowly as hdd, ssd, nvme, ceph-hdd, s3, or as "
-		"bw=200M,latency=5ms,iops=150,stream=100M says"),
+		"bw=200M,latency=5ms,iops=150,stream=100M says; with cache=2G "
+		"a page cache before it"),
 	MR_TEXT(O, trace, "",
 		"record what each thread does, and when, to this file; see "
 		"`trace`"),

@@ -17,11 +17,16 @@ static void finish(struct mr_reader *r, struct mr_request *q)
 
 /* ---- holding back what a shaper says is not there yet ---- */
 
+static uint64_t key_of(const struct mr_request *q)
+{
+	return mr_shape_key(&q->at, q->path);
+}
+
 static void finish_or_hold(struct mr_reader *r, struct mr_request *q)
 {
 	uint64_t n = q->result > 0 ? (uint64_t)q->result : 0;
 
-	if (r->shape)
+	if (r->shape && !mr_shape_cached(r->shape, key_of(q), n))
 		mr_held_put(&r->held, mr_shape_due(r->shape, q->issued, n),
 			    (unsigned)(q - r->request));
 	else

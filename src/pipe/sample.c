@@ -132,7 +132,7 @@ static int read_direct(struct mr_worker *w, const struct mr_extent *x,
 		       size_t *n)
 {
 	struct mr_shape *shape = w->l->shape;
-	uint64_t t0 = shape ? mr_clock_ns() : 0;
+	uint64_t t0 = shape ? mr_clock_ns() : 0, key = 0;
 	int fd = x->fd, e;
 
 	if (x->mapped)
@@ -143,10 +143,12 @@ static int read_direct(struct mr_worker *w, const struct mr_extent *x,
 		fd = open(x->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return mr_err_sys(&w->err, errno, x->path, "cannot open");
+	if (shape)
+		key = mr_shape_key(x, x->path);
 	e = read_into(w, fd, x, s, data, n);
 	if (x->fd < 0)
 		close(fd);
-	if (shape)
+	if (shape && !mr_shape_cached(shape, key, e ? 0 : *n))
 		mr_shape_wait(shape, t0, e ? 0 : *n, &w->late, &w->l->stop);
 	return e;
 }
@@ -317,7 +319,7 @@ static int load_sample(struct loading *g, struct mr_tensor *t)
 	w->bytes = made ? made_bytes(&w->l->plan, t) :
 			  mr_input_thread_bytes() - before;
 	mr_count(&w->stats->bytes_read, w->bytes);
-	if (shape && w->bytes)
+	if (shape && w->bytes && !mr_shape_cached(shape, g->ld.index, w->bytes))
 		mr_shape_wait(shape, t0, w->bytes, &w->late, &w->l->stop);
 	return e;
 }

@@ -152,6 +152,7 @@ static void fill_verdict(struct mr_stats *st, const struct mr_stats_input *in,
 void mr_stats_fill(struct mr_stats *st, const struct mr_stats_input *in)
 {
 	double ns_per_tick = mr_clock_ns_per_tick(in->clock), blocked = 0;
+	uint64_t stored; /* read from the storage */
 	struct rusage ru;
 
 	st->threads = in->threads;
@@ -178,8 +179,12 @@ void mr_stats_fill(struct mr_stats *st, const struct mr_stats_input *in)
 	blocked *= ns_per_tick / 1e9;
 	if (blocked > st->budget.fetch)
 		blocked = st->budget.fetch;
+	/* Counted by others, a moment ago. */
+	stored = st->bytes_read > st->storage.cache_bytes ?
+			 st->bytes_read - st->storage.cache_bytes :
+			 0;
 	if (st->storage.mb_per_s > 0 && st->seconds > 0)
-		st->storage.used = (double)st->bytes_read / 1e6 / st->seconds /
+		st->storage.used = (double)stored / 1e6 / st->seconds /
 				   st->storage.mb_per_s;
 	fill_verdict(st, in, blocked);
 }
@@ -218,6 +223,9 @@ static void json_storage(struct mr_json *j, const struct mr_stats *st)
 		mr_json_uint(j, "requests", st->storage.requests);
 		mr_json_real(j, "mb_per_s", st->storage.mb_per_s, 7);
 		mr_json_real(j, "used", st->storage.used, 4);
+		mr_json_uint(j, "cache", st->storage.cache);
+		mr_json_uint(j, "cache_hits", st->storage.cache_hits);
+		mr_json_uint(j, "cache_bytes", st->storage.cache_bytes);
 		mr_json_close(j, '}');
 	}
 	if (st->cold.files || st->cold.unknown) {

@@ -101,6 +101,20 @@ def test_a_web_server_gives_what_the_files_give(mill, parts, nginx, fetch,
         assert got["bytes_read"] == 2 * ROWS * 5000
 
 
+@pytest.mark.parametrize("fetch", ["auto", "direct"])
+def test_what_is_cached_is_not_asked_for_again(mill, parts, files, fetch):
+    want = mill.digest(f"npy {parts}/p-001.npy | batch 7", "--epochs", 4)
+    with Server(files) as s:
+        asked = []
+        for epochs in (1, 4):
+            del s.asked[:]
+            got = run(mill, f"npy {s.url}/p-001.npy | cache ram=1M | batch 7",
+                      "--epochs", epochs, "--fetch", fetch)
+            asked.append(len(s.asked))
+    assert got["digest"] == want and got["bytes_read"] == ROWS // 3 * 5000
+    assert got["cache"]["hits"] == ROWS and asked[0] == asked[1]
+
+
 def test_reading_from_a_server_is_ahead_from_the_start(mill, nginx):
     out = mill("run", f"npy {nginx}/p-000.npy | batch 4", env=ENV).stdout
     assert "reading: threads" in out

@@ -44,6 +44,23 @@ def test_going_back_repeats_the_batches(npy):
     assert rest(loader) == first
 
 
+@pytest.mark.parametrize("fetch", ["direct", "ahead"])
+def test_a_cache_stays_when_the_loader_goes_back(npy, fetch):
+    want = rest(millrace.Loader(f"npy {npy} | batch 50", seed=2))
+    loader = millrace.Loader(f"npy {npy} | cache ram=16M | batch 50", seed=2,
+                             threads=3, fetch=fetch, epochs=2)
+    state = loader.state_dict()
+    for stop in (1, 0, 7, 3):  # with samples on their way
+        it = iter(loader)
+        assert [next(it)["data"].tobytes() for _ in range(stop)] == \
+            [w[2] for w in want[:stop]]
+        loader.load_state_dict(state)
+    assert rest(loader) == want and len(rest(loader)) == 20
+    cache = loader.stats()["cache"]
+    assert cache["samples"] == cache["misses"] == 1000 and not cache["full"]
+    assert cache["hits"] >= 1000
+
+
 def test_a_state_of_something_else_is_refused(npy):
     state = millrace.Loader(f"npy {npy} | batch 50").state_dict()
     other = millrace.Loader(f"npy {npy} | batch 49")

@@ -4,6 +4,7 @@
 #include "scratch.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
@@ -121,6 +122,107 @@ static uint64_t one_by_one(const char *profile, int n, uint64_t bytes)
 		t = due(&s, t, bytes);
 	mr_shape_fini(&s);
 	return t;
+}
+
+/* ---- the page cache ---- */
+
+static void test_a_page_cache_answers_what_was_read_of_late(void **state)
+{
+	struct mr_shape s = shape_of("hdd,cache=1000");
+	uint64_t n, bytes;
+
+	(void)state;
+	assert_int_equal(s.p.bw, 200000000);
+	assert_false(mr_shape_cached(&s, 1, 400));
+	assert_false(mr_shape_cached(&s, 2, 400));
+	assert_true(mr_shape_cached(&s, 1, 400));
+	assert_false(mr_shape_cached(&s, 3, 400)); /* 2 gives way to it */
+	assert_true(mr_shape_cached(&s, 1, 400));
+	assert_false(mr_shape_cached(&s, 2, 400)); /* and 3 to 2 */
+	assert_false(mr_shape_cached(&s, 3, 400));
+	/* more of it than was read, less of it, and more than there is room */
+	assert_false(mr_shape_cached(&s, 3, 500));
+	assert_true(mr_shape_cached(&s, 3, 300));
+	assert_false(mr_shape_cached(&s, 4, 1001));
+	assert_false(mr_shape_cached(&s, 4, 1001));
+	assert_true(mr_shape_cached(&s, 3, 500));
+	/* nothing is what could not be read */
+	assert_false(mr_shape_cached(&s, 5, 0));
+	assert_false(mr_shape_cached(&s, 5, 0));
+	mr_shape_hits(&s, &n, &bytes);
+	assert_int_equal(n, 4);
+	assert_int_equal(bytes, 1600);
+	mr_shape_count(&s, &n, &bytes);
+	assert_int_equal(n, 0);
+	mr_shape_fini(&s);
+}
+
+static void test_without_a_page_cache_nothing_is_held(void **state)
+{
+	struct mr_shape s = shape_of("hdd");
+
+	(void)state;
+	assert_false(mr_shape_cached(&s, 1, 1));
+	assert_false(mr_shape_cached(&s, 1, 1));
+	mr_shape_fini(&s);
+}
+
+static void test_extents_are_told_apart_by_file_and_offset(void **state)
+{
+	struct mr_extent a = { .fd = 3, .offset = 10 }, b = a, c = a, d = a;
+
+	(void)state;
+	b.offset = 11;
+	c.fd = 4;
+	d.fd = -1;
+	assert_true(mr_shape_key(&a, "x") == mr_shape_key(&a, "y"));
+	assert_true(mr_shape_key(&a, "x") != mr_shape_key(&b, "x"));
+	assert_true(mr_shape_key(&a, "x") != mr_shape_key(&c, "x"));
+	assert_true(mr_shape_key(&d, "x") != mr_shape_key(&d, "y"));
+	assert_true(mr_shape_key(&d, "x") == mr_shape_key(&d, "x"));
+}
+
+enum { FILES = 5000, WARM = 2, EPOCHS = 6 };
+
+/* The share of hits when each epoch reads all files once, in a new order,
+ * through a page cache that has room for `held` of them. */
+static double shuffled_hits(uint64_t held)
+{
+	struct mr_shape s = shape_of(
+		textf("cache=%llu", (unsigned long long)(held * 1000)));
+	static uint64_t file[FILES];
+	uint64_t seed = 5, hits = 0;
+
+	for (uint64_t i = 0; i < FILES; i++)
+		file[i] = i;
+	for (int epoch = 0; epoch < WARM + EPOCHS; epoch++) {
+		for (uint64_t i = FILES - 1; i > 0; i--) {
+			uint64_t k = draw(&seed) % (i + 1), was = file[i];
+
+			file[i] = file[k];
+			file[k] = was;
+		}
+		for (uint64_t i = 0; i < FILES; i++)
+			if (mr_shape_cached(&s, file[i], 1000) && epoch >= WARM)
+				hits++;
+	}
+	assert_true(s.cache.bytes <= held * 1000);
+	mr_shape_fini(&s);
+	return (double)hits / (FILES * EPOCHS);
+}
+
+static void test_shuffled_reads_thrash_a_page_cache(void **state)
+{
+	(void)state;
+	/* c + (1 - c) ln(1 - c) for room for a share of c: far less than c */
+	for (int percent = 10; percent < 100; percent += 20) {
+		double c = percent / 100.0;
+		double want = c + (1 - c) * log(1 - c);
+		double got = shuffled_hits(FILES * (uint64_t)percent / 100);
+
+		assert_true(fabs(got - want) < 0.02);
+	}
+	assert_true(shuffled_hits(FILES) > 0.9999);
 }
 
 static void test_presets_are_what_the_table_says(void **state)
@@ -533,6 +635,12 @@ int main(void)
 		cmocka_unit_test(test_one_request_is_as_slow_as_a_stream),
 		cmocka_unit_test(test_all_requests_together_get_the_bandwidth),
 		cmocka_unit_test(test_idle_time_gives_no_credit),
+		cmocka_unit_test(
+			test_a_page_cache_answers_what_was_read_of_late),
+		cmocka_unit_test(test_without_a_page_cache_nothing_is_held),
+		cmocka_unit_test(
+			test_extents_are_told_apart_by_file_and_offset),
+		cmocka_unit_test(test_shuffled_reads_thrash_a_page_cache),
 		cmocka_unit_test(test_presets_are_what_the_table_says),
 		cmocka_unit_test(test_what_is_allowed_is_the_lower_limit),
 		cmocka_unit_test(test_profiles_are_read_as_written),
