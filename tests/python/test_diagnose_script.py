@@ -196,7 +196,7 @@ def test_the_shares_are_those_that_are_found_by_hand(folder, workers):
     off = []
     for _ in range(TRIES):
         by_hand = run(folder, HAND, workers, plain=True, name="hand.py").out
-        d = run(folder, TRAIN, workers, seconds=8).json()
+        d = run(folder, TRAIN, workers, seconds=7).json()
         want = [float(x) for x in by_hand.split()]
         got = d["prep_stall"], d["fetch_stall"]
         off.append(max(abs(a - b) for a, b in zip(got, want)))
@@ -258,11 +258,12 @@ def test_keep_running_gives_the_script_its_whole_epochs(folder):
                 print(seen[-10:], file=out)
         print("to the end")
     """
-    diagnosed = run(folder, text, "a", options=("--keep-running",),
-                    seconds=3, name="keep.py")
-    other = run(folder, text, "c", options=("--keep-running", "--which-loader",
-                                            "2"), seconds=3, name="keep.py")
-    run(folder, text, "b", plain=True, name="keep.py")
+    diagnosed, other, _ = several(
+        lambda: run(folder, text, "a", options=("--keep-running",),
+                    seconds=3, name="keep.py"),
+        lambda: run(folder, text, "c", seconds=3, name="keep.py",
+                    options=("--keep-running", "--which-loader", "2")),
+        lambda: run(folder, text, "b", plain=True, name="keep.py"))
     assert "to the end" in diagnosed.out and "to the end" in other.out
     want = (folder / "b").read_text()
     assert (folder / "a").read_text() == want
@@ -372,7 +373,7 @@ sys.exit(max(p.wait() for p in crew))
 
 def test_ranks_go_in_step_and_the_straggler_is_named(folder):
     (folder / "rank.py").write_text(textwrap.dedent(RANKS))
-    r = run(folder, LAUNCH, seconds=6)
+    r = run(folder, LAUNCH, seconds=4)
     d = r.json()
     assert [x["rank"] for x in d["ranks"]] == [0, 1]
     assert all(x["as_p"]["mean"] > 0 for x in d["ranks"])
@@ -410,7 +411,7 @@ def test_a_stream_is_read_again_from_its_start(folder):
         for x, i in DataLoader(Stream(), BATCH):
             step(x)
     """
-    d = run(folder, text, seconds=6).json()
+    d = run(folder, text, seconds=4).json()
     assert d["as_f"]["mean"] < 0.9 * d["as_p"]["mean"] \
         < 0.9 * d["as_g"]["mean"]
 
