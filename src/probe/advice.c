@@ -253,9 +253,8 @@ static void counters(const struct mr_facts *f, struct mr_found *l)
 		if (k->paranoid <= 2)
 			snprintf(x->what, sizeof(x->what), "%s",
 				 k->events.reason);
-		mr_why(x,
-		       "millrace trace can then neither count nor sample per "
-		       "step");
+		mr_why(x, "traces can then neither count nor sample per "
+			  "step");
 		mr_remedy(x, "%s",
 			  k->paranoid > 2 ?
 				  "sysctl kernel.perf_event_paranoid=1" :
@@ -264,8 +263,8 @@ static void counters(const struct mr_facts *f, struct mr_found *l)
 	}
 	x = mr_found_add(l, MR_FOUND_NOTE, "perf events", "software only: %s",
 			 k->pmu.reason);
-	mr_why(x, "millrace trace has no cycles, instructions and cache misses "
-		  "per step; times and functions it has");
+	mr_why(x, "traces have no cycles, instructions and cache misses per "
+		  "step; times and functions they have");
 	mr_remedy(x, "%s", k->pmu.remedy);
 }
 
