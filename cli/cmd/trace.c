@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "consume.h"
 #include "core/str.h"
 #include "foreign.h"
@@ -194,7 +195,7 @@ static int run_command(const struct cli_args *args, const struct trace *o)
 	if (!e && aside && !access(file, F_OK))
 		convert(file, o->out);
 	free(file);
-	return cli_trace_exit(status);
+	return cli_child_exit(status);
 }
 
 /* Several ranks' traces become one. */

@@ -367,6 +367,13 @@ void mr_diagnose_options_init(struct mr_diagnose_options *o);
 int mr_diagnose(const char *pipeline, const struct mr_diagnose_options *o,
 		char **json, struct mr_err *err);
 
+/*
+ * The same from what `millrace diagnose -- COMMAND` measured in a script, of
+ * which `folder` has a file for each rank. MR_EDATA: nothing was measured.
+ */
+int mr_diagnose_script(const char *folder, const char *command, char **json,
+		       struct mr_err *err);
+
 /* The same for people, to be freed. file: where the JSON is from, for
  * messages. */
 int mr_diagnosis_show(const char *json, const char *file, char **text,
