@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "probe/cgroup.h"
+#include "core/cgroup.h"
 
 /* INFINITY: unlimited; NaN: not known. */
 struct mr_limits {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the process's control groups allow it, version 1 or 2. */
-#ifndef MR_PROBE_CGROUP_H
-#define MR_PROBE_CGROUP_H
+#ifndef MR_CORE_CGROUP_H
+#define MR_CORE_CGROUP_H
 
 struct mr_cgroup {
 	int version;   /* of the one that limits memory; 0: there is none */

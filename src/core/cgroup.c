@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/cgroup.h"
+#include "core/cgroup.h"
 
 #include <limits.h>
 #include <math.h>
