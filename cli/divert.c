@@ -45,6 +45,13 @@ static bool peek_text(const struct cli_asker *a, uint64_t at, char *to,
 	return false;
 }
 
+static bool within(const char *path, const char *folder)
+{
+	size_t n = strlen(folder);
+
+	return strncmp(path, folder, n) == 0 && path[n] == '/';
+}
+
 /* The name at `arg`, from the folder of descriptor `dir`, as we can use it
  * ourselves. */
 static bool path_of(const struct cli_asker *a, int dir, int arg, char *to,
@@ -56,6 +63,9 @@ static bool path_of(const struct cli_asker *a, int dir, int arg, char *to,
 
 	if (!peek_text(a, a->n->data.args[arg], name, sizeof(name)))
 		return false;
+	/* No files, but the names of threads and the like. */
+	if (within(name, "/proc") || within(name, "/sys"))
+		return false;
 	if (*name == '/')
 		n = (size_t)snprintf(to, cap, "%s", name);
 	else if (dir == AT_FDCWD)
@@ -64,13 +74,6 @@ static bool path_of(const struct cli_asker *a, int dir, int arg, char *to,
 		n = (size_t)snprintf(to, cap, "/proc/%d/fd/%d/%s", pid, dir,
 				     name);
 	return n < cap;
-}
-
-static bool within(const char *path, const char *folder)
-{
-	size_t n = strlen(folder);
-
-	return strncmp(path, folder, n) == 0 && path[n] == '/';
 }
 
 /* Was it there before the command began? A file system that does not know
