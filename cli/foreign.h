@@ -21,8 +21,4 @@
 int cli_trace_command(char *const argv[], const char *out, int hz,
 		      struct mr_err *err, int *status);
 
-/* The exit code for that status; does not return when the command was ended
- * by a signal, but ends by the same one. */
-int cli_trace_exit(int status);
-
 #endif

@@ -14,6 +14,7 @@ MAY = {
     'trace': ['core'],
     'io': ['core', 'trace'],
     'store': ['core', 'kernel', 'trace', 'io'],
+    'probe': ['core', 'kernel', 'trace', 'io', 'store'],
     'dist': ['core', 'trace'],
     'cache': ['core', 'trace', 'dist'],
     'op': ['core', 'kernel'],

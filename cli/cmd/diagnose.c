@@ -3,14 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "child.h"
 #include "cli.h"
 #include "core/file.h"
+#include "script.h"
 
 struct diagnose {
 	struct mr_options loader;
 	const char *accelerator, *cache, *out, *html;
 	double step_time, seconds;
-	bool job_only, json;
+	bool job_only, json, keep_running;
+	int64_t which_loader;
 };
 
 #define D struct diagnose
@@ -26,10 +29,14 @@ static const struct mr_param options[] = {
 		"of the job, in memory: a share of the data set (35%) or a "
 		"size (8G); empty: what the pipeline has"),
 	MR_TIME(D, seconds, "0", 0, 90,
-		"to take, about; 0: 35 s for a pipeline"),
+		"to take, about; 0: 35 s for a pipeline, 60 s for a script"),
 	MR_BOOL(D, job_only, "no",
 		"measure nothing but how fast the job is, to check a "
 		"prediction"),
+	MR_BOOL(D, keep_running, "no",
+		"of a script: let it go on when it has been measured"),
+	MR_INT(D, which_loader, "1", 1, 1000,
+	       "of a script: measure its loop over the n-th DataLoader"),
 	MR_TEXT(D, out, "", "write the diagnosis to this file, for `whatif`"),
 	MR_TEXT(D, html, "",
 		"write it as a page to this file, too, with charts"),
@@ -68,8 +75,8 @@ static int page(const struct diagnose *o, const char *json)
 	return EXIT_DONE;
 }
 
-/* What was found, as asked for. */
-static int say(const struct diagnose *o, const char *json)
+/* What was found, as asked for; a text goes to `to`. */
+static int say(const struct diagnose *o, const char *json, FILE *to)
 {
 	struct mr_err err;
 	char *text;
@@ -82,7 +89,7 @@ static int say(const struct diagnose *o, const char *json)
 	}
 	if (mr_diagnosis_show(json, "the diagnosis", &text, &err))
 		return cli_fail(&err);
-	fputs(text, stdout);
+	fputs(text, to);
 	free(text);
 	if (*o->out)
 		fprintf(stderr,
@@ -115,15 +122,45 @@ static int run_pipeline(const char *pipeline, const struct diagnose *o)
 	cli_progress_end(&progress);
 	if (e)
 		return cli_fail(&err);
-	code = say(o, json);
+	code = say(o, json, stdout);
 	free(json);
 	return code;
+}
+
+/* stdout is the script's, unless the result is JSON. */
+static int run_command(const struct cli_args *args, const struct diagnose *o)
+{
+	struct cli_script_options s = {
+		.seconds = o->seconds > 0 ? o->seconds : 60,
+		.keep_running = o->keep_running,
+		.aside = o->json,
+		.loader = o->which_loader,
+	};
+	struct mr_err err;
+	char *json;
+	int e, status, code = EXIT_FAILED;
+
+	if (args->behind > 0 || args->argc == 0)
+		return cli_usage("diagnose takes a pipeline, or a command "
+				 "after --: millrace diagnose -- python3 "
+				 "train.py");
+	args->argv[args->argc] = NULL;
+	e = cli_diagnose_command(args->argv, &s, &json, &err, &status);
+	if (e < 0)
+		cli_fail(&err);
+	else if (!e)
+		code = say(o, json, stderr);
+	free(json);
+	e = cli_child_exit(status);
+	return e ? e : code;
 }
 
 static int run(const struct cli_args *args, void *options_)
 {
 	const struct diagnose *o = options_;
 
+	if (args->behind >= 0)
+		return run_command(args, o);
 	if (args->argc != 1)
 		return cli_usage("diagnose takes one pipeline; quote it: "
 				 "millrace diagnose 'files DIR | ... | batch "
@@ -133,12 +170,16 @@ static int run(const struct cli_args *args, void *options_)
 
 const struct cli_command cli_command_diagnose = {
 	.name = "diagnose",
-	.args = "PIPELINE",
+	.args = "PIPELINE | -- COMMAND...",
 	.help = "is it the storage, the CPU or the accelerator that a job "
 		"waits for, and what would help",
 	.more = "The accelerator is imitated: it sleeps as long as it would "
 		"compute.\nA part of the data set, said in the result, is "
-		"measured in memory, from\nthe storage and by threads.\n",
+		"measured in memory, from\nthe storage and by threads.\n"
+		"After --, a script that trains with PyTorch's DataLoader: it "
+		"is measured\nfrom within its own loop, and then ends; no "
+		"file that was there before is\nchanged "
+		"(docs/diagnosing-scripts.md).\n",
 	.size = sizeof(struct diagnose),
 	.options = options,
 	.takes_loader_options = true,

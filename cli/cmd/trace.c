@@ -4,10 +4,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "consume.h"
 #include "core/str.h"
 #include "foreign.h"
 #include "trace/merge.h"
+
+/* A pipeline is looked at for seconds, a command may run for days; primes, so
+ * as not to beat with what happens at round ones. */
+enum { PIPELINE_HZ = 499, COMMAND_HZ = 47 };
 
 struct trace {
 	struct mr_options loader;
@@ -24,9 +29,10 @@ static const struct mr_param options[] = {
 		"the file; its ending tells the kind: .mrt, .json (Perfetto, "
 		"chrome://tracing), .html, .csv, .folded (flame graphs); "
 		"trace.mrt when none is given"),
-	MR_INT(T, sample, "499", 0, 100000,
+	MR_INT(T, sample, "-1", -1, 100000,
 	       "how often a second, of each thread's time, to write down "
-	       "which function runs; 0: never"),
+	       "which function runs; 0: never, -1: 499 of a pipeline, 47 of "
+	       "a command"),
 	MR_BOOL(T, summary, "no",
 		"of a trace: say what is in it, which is done anyway unless "
 		"--out asks for a file"),
@@ -82,7 +88,7 @@ static int record(struct trace *o, const char *pipeline, const char *file)
 	int e;
 
 	o->loader.trace = file;
-	o->loader.sample = o->sample;
+	o->loader.sample = o->sample < 0 ? PIPELINE_HZ : o->sample;
 	e = cli_job_open(&j, pipeline, &err);
 	if (!e)
 		e = cli_job_consume(&j, "trace", &err);
@@ -169,10 +175,10 @@ static int run_pipeline(const struct cli_args *args, struct trace *o)
  * goes to stderr, and only when asked. */
 static int run_command(const struct cli_args *args, const struct trace *o)
 {
+	int hz = o->sample < 0 ? COMMAND_HZ : (int)o->sample, status, e;
 	struct mr_err err;
 	bool aside;
 	char *file;
-	int status, e;
 
 	if (args->behind > 0 || args->argc == 0)
 		return cli_usage("trace takes a pipeline, or a command after "
@@ -181,7 +187,7 @@ static int run_command(const struct cli_args *args, const struct trace *o)
 	file = recording_of(o->out, &aside);
 	if (!file)
 		return EXIT_FAILED;
-	e = cli_trace_command(args->argv, file, (int)o->sample, &err, &status);
+	e = cli_trace_command(args->argv, file, hz, &err, &status);
 	if (e < 0)
 		cli_fail(&err);
 	if (!e && (o->summary || o->json) && !access(file, F_OK))
@@ -189,7 +195,7 @@ static int run_command(const struct cli_args *args, const struct trace *o)
 	if (!e && aside && !access(file, F_OK))
 		convert(file, o->out);
 	free(file);
-	return cli_trace_exit(status);
+	return cli_child_exit(status);
 }
 
 /* Several ranks' traces become one. */

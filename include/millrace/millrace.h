@@ -367,6 +367,13 @@ void mr_diagnose_options_init(struct mr_diagnose_options *o);
 int mr_diagnose(const char *pipeline, const struct mr_diagnose_options *o,
 		char **json, struct mr_err *err);
 
+/*
+ * The same from what `millrace diagnose -- COMMAND` measured in a script, of
+ * which `folder` has a file for each rank. MR_EDATA: nothing was measured.
+ */
+int mr_diagnose_script(const char *folder, const char *command, char **json,
+		       struct mr_err *err);
+
 /* The same for people, to be freed. file: where the JSON is from, for
  * messages. */
 int mr_diagnosis_show(const char *json, const char *file, char **text,
@@ -493,6 +500,34 @@ int mr_verify(const char *dir, int threads, struct mr_verify_report *report,
  * missing; it is empty otherwise.
  */
 int mr_trace_export(const char *file, const char *to, struct mr_err *err);
+
+/* ---- what a machine offers ---- */
+
+/* What to look at; mr_doctor_options_init() sets the defaults. */
+struct mr_doctor_options {
+	size_t size;	 /* sizeof(struct mr_doctor_options) */
+	const char *dir; /* whose storage is measured: "." */
+	uint64_t bytes;	 /* of the file that is read; 0: what suits, 512 MiB
+			  * at most */
+	double seconds;	 /* that all of it takes, about: 30 */
+	bool direct;	 /* read past the page cache where that is possible */
+	bool json;	 /* one JSON object instead of text */
+	/* Called now and then by the calling thread, with the share of the
+	 * time that has passed; may be NULL. Returns true to stop. */
+	bool (*progress)(void *data, const char *what, double done);
+	void *data;
+};
+
+void mr_doctor_options_init(struct mr_doctor_options *opt);
+
+/*
+ * Measure storage, memory and codecs, look at the kernel, the limits and the
+ * topology, and say what it means. Makes files in a directory inside `dir`
+ * and removes them. Returns text that the caller frees. MR_ESTATE when
+ * progress() stopped it. A storage that cannot be measured is no error.
+ */
+int mr_doctor(const struct mr_doctor_options *opt, char **text,
+	      struct mr_err *err);
 
 const char *mr_version(void);
 

@@ -197,9 +197,10 @@ struct mr_op {
 	 * or when infer() always gives a full shape. */
 	int (*shape)(const struct mr_opctx *cx, const struct mr_tensor *in,
 		     struct mr_tensor *out);
-	/* Fill out->data. in and out never overlap. Called by many threads
-	 * at once; no allocation but cx->scratch. May lower out->shape[0]
-	 * if shape() gave a bound. */
+	/* Fill out->data. in and out never overlap; in is only read, since it
+	 * may lie in a mapped file or in a cache. Called by many threads at
+	 * once; no allocation but cx->scratch. May lower out->shape[0] if
+	 * shape() gave a bound. */
 	int (*run)(const struct mr_opctx *cx, const struct mr_tensor *in,
 		   struct mr_tensor *out);
 	/* Instead of infer and run: reorder or drop fields. */

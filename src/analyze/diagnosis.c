@@ -109,14 +109,47 @@ static void say_balanced(const struct mr_diagnosis *d, const struct rates *r,
 		    100 * (d->prep_stall + d->fetch_stall));
 }
 
+/* Each alone would keep up, but they wait for each other. */
+static void say_in_turn(const struct mr_diagnosis *d, const struct rates *r,
+			struct mr_str *v)
+{
+	bool storage = !strcmp(d->bottleneck, "storage");
+	char a[32], b[32];
+
+	mr_str_addf(v,
+		    "%s: %s would give %s samples/s alone, but not beside the "
+		    "accelerator, which takes %s%s; %.0f %% of an epoch is "
+		    "waiting",
+		    storage ? "fetch-bound" : "prep-bound",
+		    storage ? "the storage" : "the preparation",
+		    count(a, storage ? r->s : r->p), count(b, r->g),
+		    d->threads ? "" :
+				 ": without workers one waits for the "
+				 "other",
+		    100 * (d->prep_stall + d->fetch_stall));
+}
+
+static bool in_turn(const struct mr_diagnosis *d, const struct rates *r)
+{
+	return (!strcmp(d->bottleneck, "storage") && r->s > r->g) ||
+	       (!strcmp(d->bottleneck, "cpu") && r->p > r->g);
+}
+
 static void say_verdict(struct mr_diagnosis *d, const struct rates *r)
 {
 	double wait = 100 * (d->prep_stall + d->fetch_stall);
 	struct mr_str v = { 0 };
 	char a[32], b[32];
 
-	if (!strcmp(d->bottleneck, "balanced"))
+	if (!d->as_p.n)
+		mr_str_addf(&v,
+			    "the accelerator takes %s samples/s; whether it "
+			    "waits for them is not known",
+			    count(b, r->g));
+	else if (!strcmp(d->bottleneck, "balanced"))
 		say_balanced(d, r, &v);
+	else if (in_turn(d, r))
+		say_in_turn(d, r, &v);
 	else if (!strcmp(d->bottleneck, "storage"))
 		mr_str_addf(&v,
 			    "fetch-bound: the storage gives %s of the %s "
@@ -135,6 +168,9 @@ static void say_verdict(struct mr_diagnosis *d, const struct rates *r)
 			    "accelerator-bound: it takes %s samples/s and gets "
 			    "them; %.0f %% of an epoch is waiting",
 			    count(b, r->g), wait);
+	if (d->as_p.n && !d->as_f.n)
+		mr_str_add(&v, "; how long it waits for the storage is not "
+			       "known");
 	snprintf(d->verdict, sizeof(d->verdict), "%s", v.text ? v.text : "");
 	mr_str_fini(&v);
 }
@@ -154,6 +190,9 @@ void mr_diagnosis_conclude(struct mr_diagnosis *d)
 	if (d->prep_stall + d->fetch_stall < FED &&
 	    strcmp(d->bottleneck, "balanced") != 0)
 		d->bottleneck = "accelerator";
+	else if (strcmp(d->bottleneck, "accelerator") == 0)
+		d->bottleneck =
+			d->fetch_stall > d->prep_stall ? "storage" : "cpu";
 	say_verdict(d, &r);
 	mr_remedies(d);
 }
@@ -206,15 +245,22 @@ static void say_epoch(const struct mr_diagnosis *d, struct mr_str *s)
 	const struct {
 		const char *name;
 		double share;
-	} part[] = { { "computing", 1 - d->prep_stall - d->fetch_stall },
-		     { "waiting for the preparation", d->prep_stall },
-		     { "waiting for the storage", d->fetch_stall } };
+		bool known;
+	} part[] = {
+		{ "computing", 1 - d->prep_stall - d->fetch_stall, true },
+		{ "waiting for the preparation", d->prep_stall, d->as_p.n > 0 },
+		{ "waiting for the storage", d->fetch_stall, d->as_f.n > 0 },
+	};
 
 	mr_str_addf(s, "\nan epoch of the accelerator: %.1f s\n", t);
 	for (size_t i = 0; i < MR_COUNT(part); i++) {
 		char bar[31];
 		int n = (int)(part[i].share * 30 + 0.5);
 
+		if (!part[i].known) {
+			mr_str_addf(s, "  %-28s   not known\n", part[i].name);
+			continue;
+		}
 		memset(bar, '#', sizeof(bar));
 		mr_str_addf(s, "  %-28s %10.1f s %5.1f %%  %.*s\n",
 			    part[i].name, part[i].share * t,
@@ -230,7 +276,10 @@ static void say_remedies(const struct mr_diagnosis *d, struct mr_str *s)
 
 	mr_str_add(s, "\nwhat would help, predicted\n");
 	if (!d->remedies)
-		mr_str_add(s, "  nothing: the accelerator has all it takes\n");
+		mr_str_addf(s, "  nothing%s\n",
+			    d->prep_stall + d->fetch_stall < FED ?
+				    ": the accelerator has all it takes" :
+				    " that can be predicted from this");
 	for (int i = 0; i < d->remedies; i++) {
 		const struct mr_remedy *r = &d->remedy[i];
 

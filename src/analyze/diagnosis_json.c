@@ -200,9 +200,10 @@ static void put_notes(struct mr_json *j, const struct mr_diagnosis *d)
 static void put_conclusions(struct mr_json *j, const struct mr_diagnosis *d)
 {
 	mr_json_real(j, "samples_per_s", d->rate, 7);
-	mr_json_real(j, "prep_stall", d->prep_stall, 5);
-	mr_json_real(j, "fetch_stall", d->fetch_stall, 5);
-	mr_json_real(j, "au", d->au, 5);
+	/* null: not known, which is not 0 */
+	mr_json_real(j, "prep_stall", d->as_p.n ? d->prep_stall : NAN, 5);
+	mr_json_real(j, "fetch_stall", d->as_f.n ? d->fetch_stall : NAN, 5);
+	mr_json_real(j, "au", d->as_f.n ? d->au : NAN, 5);
 	mr_json_real(j, "epoch_seconds",
 		     d->rate > 0 ? (double)d->samples / d->rate : NAN, 6);
 	mr_json_open(j, "verdict", '{');
@@ -362,6 +363,19 @@ static int get_text(struct json_object *of, const char *key, char **to,
 	return *to ? 0 : MR_ENOMEM;
 }
 
+static void get_notes(struct json_object *of, struct mr_str *to)
+{
+	struct json_object *o = json_object_object_get(of, "notes");
+	size_t n = json_object_is_type(o, json_type_array) ?
+			   json_object_array_length(o) :
+			   0;
+
+	for (size_t i = 0; i < n; i++)
+		mr_str_addf(to, "%s\n",
+			    json_object_get_string(
+				    json_object_array_get_idx(o, i)));
+}
+
 static int get_diagnosis(const struct reading *r, struct json_object *o,
 			 struct mr_diagnosis *d)
 {
@@ -383,6 +397,7 @@ static int get_diagnosis(const struct reading *r, struct json_object *o,
 		e = get_text(o, "command", &d->command, r->err);
 	if (!e && !d->pipeline && !d->command)
 		e = wrong(r, "pipeline", "is missing, and so is 'command'");
+	get_notes(o, &d->notes);
 	return e;
 }
 

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/cgroup.h"
 #include "core/mem.h"
 
 int mr_file_read(const char *path, size_t max, char **data, size_t *size,
@@ -98,45 +99,19 @@ int64_t mr_file_changed(const struct stat *st)
 	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
 }
 
-/* The number in a one-line file; false when missing or not a number. */
-static bool number_in(const char *path, double *v)
-{
-	FILE *f = fopen(path, "re");
-	bool ok = f && fscanf(f, "%lf", v) == 1;
-
-	if (f)
-		fclose(f);
-	return ok;
-}
-
-/* The quota of the process's own cgroup is seen at the mount's root inside
- * a container, which is where limits are set for most users. */
-static double cgroup_cores(void)
-{
-	double quota, period;
-	FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
-	bool ok = f && fscanf(f, "%lf %lf", &quota, &period) == 2;
-
-	if (f)
-		fclose(f);
-	if (!ok)
-		ok = number_in("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", &quota) &&
-		     number_in("/sys/fs/cgroup/cpu/cpu.cfs_period_us", &period);
-	return ok && quota > 0 && period > 0 ? quota / period : 1e9;
-}
-
 int mr_machine_cores(void)
 {
+	struct mr_cgroup group;
 	cpu_set_t set;
 	int n = 1;
-	double quota = cgroup_cores();
 
+	mr_cgroup_read(&group, "");
 	if (sched_getaffinity(0, sizeof(set), &set) == 0)
 		n = CPU_COUNT(&set);
 	else if (sysconf(_SC_NPROCESSORS_ONLN) > 0)
 		n = (int)sysconf(_SC_NPROCESSORS_ONLN);
-	if (quota < n)
-		n = quota < 1 ? 1 : (int)(quota + 0.5);
+	if (group.cores < n)
+		n = group.cores < 1 ? 1 : (int)(group.cores + 0.5);
 	return n;
 }
 
@@ -144,12 +119,8 @@ uint64_t mr_machine_memory(void)
 {
 	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
 	double all = pages > 0 && size > 0 ? (double)pages * (double)size : 4e9;
-	double limit;
+	struct mr_cgroup group;
 
-	if ((number_in("/sys/fs/cgroup/memory.max", &limit) ||
-	     number_in("/sys/fs/cgroup/memory/memory.limit_in_bytes",
-		       &limit)) &&
-	    limit > 0 && limit < all)
-		all = limit;
-	return (uint64_t)all;
+	mr_cgroup_read(&group, "");
+	return (uint64_t)(group.memory < all ? group.memory : all);
 }

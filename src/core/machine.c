@@ -7,7 +7,7 @@
 
 #include "core/file.h"
 
-static void cpu_model(char *buf, size_t cap)
+void mr_machine_cpu(char *buf, size_t cap)
 {
 	FILE *f = fopen("/proc/cpuinfo", "re");
 	char line[512];
@@ -32,7 +32,7 @@ void mr_machine_json(struct mr_json *j)
 	struct utsname u;
 	char cpu[256];
 
-	cpu_model(cpu, sizeof(cpu));
+	mr_machine_cpu(cpu, sizeof(cpu));
 	mr_json_open(j, "machine", '{');
 	mr_json_text(j, "cpu", mr_json_can(cpu) ? cpu : "unknown");
 	mr_json_int(j, "cores", mr_machine_cores());

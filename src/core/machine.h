@@ -8,4 +8,7 @@
 /* "machine": {cpu, cores, memory, kernel} */
 void mr_machine_json(struct mr_json *j);
 
+/* The CPU's model, or "unknown". */
+void mr_machine_cpu(char *buf, size_t cap);
+
 #endif

@@ -9,6 +9,7 @@
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/mem.h"
+#include "core/param.h"
 #include "pipe/loader.h"
 
 enum {
@@ -113,10 +114,24 @@ static struct mr_pace pace_of(struct mr_phases *p, const struct run *r)
 	};
 }
 
+/* What made-up samples cost stands for their preparation, not for a read. */
+static int free_of_charge(const struct mr_edit *edit, struct mr_pipeline *p,
+			  struct mr_err *err)
+{
+	const struct mr_source *s = p->stage[0].source;
+	const struct mr_param *cost = mr_param_find(s->params, "cost");
+
+	(void)edit;
+	if (!(s->flags & MR_SOURCE_MADE) || !cost)
+		return 0;
+	return mr_param_set(cost, p->stage[0].self, "0", NULL, err);
+}
+
 static int open_run(struct mr_phases *p, const struct run *r,
 		    struct mr_loader **l, struct mr_err *err)
 {
 	struct mr_options opt = p->job.opt;
+	const struct mr_edit no_cost = { .apply = free_of_charge };
 	char *text = text_of(&p->job, r->what, r->ram);
 	int e;
 
@@ -128,7 +143,8 @@ static int open_run(struct mr_phases *p, const struct run *r,
 	opt.cold = false;
 	if (r->threads)
 		opt.threads = r->threads;
-	e = mr_loader_open_with(l, text, &opt, err);
+	e = mr_loader_open_edited(l, text, &opt,
+				  r->what == SOURCE_ONLY ? &no_cost : NULL, err);
 	free(text);
 	return e;
 }
@@ -169,8 +185,11 @@ static int measure(struct mr_phases *p, struct mr_loader *l,
 	for (int i = 0; !e && r->fill && i < r->epochs; i++)
 		e = mr_pace_skip(l, mr_loader_epoch_samples(l), limit(p, FILL),
 				 &pace, NULL, err);
-	if (e == MR_AGAIN)
-		e = 0; /* full enough to be measured */
+	if (e == MR_AGAIN) {
+		mr_str_add(&p->d->notes, "the cache could not be filled in "
+					 "time: F is a lower bound\n");
+		e = 0;
+	}
 	if (l->shape)
 		atomic_store(&l->shape->paused, false);
 	if (!e && r->evict)
@@ -421,6 +440,19 @@ static double ram_for(const struct mr_phases *p, double share)
 	return n < 1 << 20 ? 1 << 20 : n;
 }
 
+/* An epoch of preparation fills a cache, and should not take long. */
+static void shrink(struct mr_phases *p)
+{
+	struct mr_diagnosis *d = p->d;
+	double most = d->p.mean * limit(p, FILL) / 3;
+	uint64_t least = 8 * p->job.batch;
+
+	if (most < (double)least)
+		most = (double)least;
+	if (d->p.n && (double)p->subset > most)
+		p->subset = d->sampled = (uint64_t)most;
+}
+
 /* The job's cache, as a share of the data set. */
 static int size_cache(struct mr_phases *p, struct mr_err *err)
 {
@@ -578,6 +610,7 @@ int mr_phases_run(struct mr_phases *p, struct mr_err *err)
 	}
 	if (!e)
 		e = prepare_alone(p, err);
+	shrink(p);
 	if (!e)
 		e = size_cache(p, err);
 	if (!e)

@@ -11,13 +11,13 @@
 
 /* A pipeline in parts, so that some can be left out. */
 struct mr_job {
-	char *source; /* `files DIR` */
-	char *before; /* steps before the place of a cache, or "" */
-	char *after;  /* and after it, with `batch` */
+	char *source;		  /* `files DIR` */
+	char *before;		  /* steps before the place of a cache, or "" */
+	char *after;		  /* and after it, with `batch` */
 	char *upto[MR_MAX_STEPS]; /* the source and the steps up to that stage,
 				   * while they are the same in each epoch */
-	int place;    /* of a cache: so many stages are before it */
-	double ram;   /* of the one that the pipeline has, or 0 */
+	int place;		  /* of a cache: so many stages are before it */
+	double ram;		  /* of the one that the pipeline has, or 0 */
 	uint64_t batch, samples;
 	bool local; /* the source has files to be evicted */
 	bool ahead; /* it is read ahead of the workers */

@@ -133,12 +133,14 @@ static void fill_verdict(struct mr_stats *st, const struct mr_stats_input *in,
 	} else if (storage > cpu) {
 		st->verdict.bottleneck = "storage";
 		storage_evidence(st, storage / all);
-		ADVICE(strcmp(st->fetch, "direct") == 0 ?
-			       "read ahead (--fetch ahead), use faster "
-			       "storage, "
-			       "or store the samples in fewer, larger files" :
-			       "use faster storage, or store the samples in "
-			       "fewer, larger files");
+		ADVICE("%suse faster storage, or store the samples in fewer, "
+		       "larger files%s",
+		       strcmp(st->fetch, "direct") ? "" :
+						     "read ahead (--fetch "
+						     "ahead), ",
+		       st->cache.ram ? "" :
+				       "; `cache ram=SIZE` keeps what fits "
+				       "for the next epochs");
 	} else {
 		st->verdict.bottleneck = "cpu";
 		EVIDENCE("%d threads were at work %.0f %% of the time; '%s' "

@@ -79,19 +79,19 @@ def test_batches_are_the_same_wherever_the_cache_stands(mill, sources, kind):
     source, steps = sources[kind], STEPS[kind]
     want = mill.digest(" | ".join([source, *steps]), *EPOCHS)
     for at in range(random_at(steps) + 1):
-        for ram in ("64M", "80K"):
+        for ram, fetch, threads in (("64M", "ahead", 3), ("80K", "ahead", 1),
+                                    ("80K", "direct", 3)):
             text = with_cache(source, steps, at, ram)
-            for fetch in ("direct", "ahead"):
-                got = mill.json("run", text, *EPOCHS, "--digest", "--threads",
-                                1 + 2 * (fetch == "ahead"), "--fetch", fetch)
-                assert got["digest"] == want, (text, fetch)
-                c = got["cache"]
-                assert c["hits"] + c["misses"] == 3 * N
-                assert c["hits"] == 2 * c["samples"], (text, fetch)
-                assert c["full"] == (c["samples"] < N)
-                assert c["bytes"] <= c["ram"]
-                if ram == "64M":
-                    assert c["samples"] == N
+            got = mill.json("run", text, *EPOCHS, "--digest", "--threads",
+                            threads, "--fetch", fetch)
+            assert got["digest"] == want, (text, fetch)
+            c = got["cache"]
+            assert c["hits"] + c["misses"] == 3 * N
+            assert c["hits"] == 2 * c["samples"], (text, fetch)
+            assert c["full"] == (c["samples"] < N)
+            assert c["bytes"] <= c["ram"]
+            if ram == "64M":
+                assert c["samples"] == N
 
 
 @pytest.mark.parametrize("more", [
@@ -99,14 +99,13 @@ def test_batches_are_the_same_wherever_the_cache_stands(mill, sources, kind):
     ["--rank", "1/3"], ["--seed", 9, "--memory", "24M"],
     ["--storage", SLOW], ["--cold"]])
 def test_no_option_changes_that(mill, sources, more):
-    for kind in ("tar", "npy"):
-        source, steps = sources[kind], STEPS[kind]
-        want = mill.digest(" | ".join([source, *steps]), *EPOCHS, *more)
-        for at, ram in ((0, "16M"), (0, "40K"), (2, "100K")):
-            for fetch in ("direct", "ahead"):
-                text = with_cache(source, steps, at, ram)
-                assert mill.digest(text, *EPOCHS, *more, "--fetch", fetch,
-                                   "--threads", 3) == want
+    source, steps = sources["tar"], STEPS["tar"]
+    want = mill.digest(" | ".join([source, *steps]), *EPOCHS, *more)
+    for at, ram, fetch in ((0, "16M", "ahead"), (0, "40K", "ahead"),
+                           (0, "40K", "direct"), (2, "100K", "ahead")):
+        text = with_cache(source, steps, at, ram)
+        assert mill.digest(text, *EPOCHS, *more, "--fetch", fetch,
+                           "--threads", 3) == want
 
 
 def test_ragged_and_padded_batches_are_the_same(mill, ragged):
@@ -204,8 +203,7 @@ def test_half_a_cache_has_the_same_hits_in_each_epoch(mill, tmp_path, fetch,
 
 @pytest.mark.parametrize("fetch", ["direct", "ahead", "auto"])
 def test_what_is_held_is_neither_read_nor_waited_for(mill, sources, fetch):
-    text = f"{sources['files']} | cache ram=16M | decode_image | " \
-        "resize 24x24 | batch 8"
+    text = f"{sources['files']} | cache ram=16M | batch 8"
     args = ["--storage", "latency=5ms,iops=300", "--fetch", fetch,
             "--threads", 3]
     one = run_epochs(mill, text, 1, *args)

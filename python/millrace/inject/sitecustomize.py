@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Found first by Pythons that `millrace trace` starts: waits for
-torch.utils.data, then makes room for the sitecustomize that was to be run."""
+"""Found first by Pythons that `millrace trace` and `millrace diagnose` start:
+waits for torch.utils.data, then makes room for the sitecustomize that was to
+be run."""
 import os
 import sys
 
@@ -18,22 +19,33 @@ def _next_one(here):
     spec.loader.exec_module(module)
 
 
-def _follow(here):
-    folder = os.environ.get("MILLRACE_TRACE")
-    if not folder:
-        return
-    try:
-        if here not in sys.path:
-            sys.path.insert(0, here)
-        import millrace_hooks
-        millrace_hooks.follow(folder)
-    except Exception as e:  # the program comes first
-        print(f"millrace: process {os.getpid()} is not traced: {e!r}",
-              file=sys.stderr)
-    # The program finds the path that it would have found.
-    sys.path[:] = [p for p in sys.path if p != here]
+def _trace(folder):
+    import millrace_hooks
+    millrace_hooks.follow(folder)
+
+
+def _diagnose(folder):
+    import millrace_diagnose
+    millrace_diagnose.begin(folder)
+
+
+def _enter(here):
+    for name, enter, what in (("MILLRACE_TRACE", _trace, "traced"),
+                              ("MILLRACE_DIAGNOSE", _diagnose, "diagnosed")):
+        folder = os.environ.get(name)
+        if not folder:
+            continue
+        try:
+            if here not in sys.path:
+                sys.path.insert(0, here)
+            enter(folder)
+        except Exception as e:  # the program comes first
+            print(f"millrace: process {os.getpid()} is not {what}: {e!r}",
+                  file=sys.stderr)
+        # The program finds the path that it would have found.
+        sys.path[:] = [p for p in sys.path if p != here]
 
 
 _here = os.path.dirname(os.path.abspath(__file__))
-_follow(_here)
+_enter(_here)
 _next_one(_here)

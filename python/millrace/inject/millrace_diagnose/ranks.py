@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks go through the phases in step: backward() makes them wait for one
+another, so all of them must make the same number of iterations."""
+import json
+import os
+import sys
+import time
+
+PATIENCE = 120      # seconds; a rank that is that late has died
+MEET = 15
+
+
+class Alone:
+    rank, ranks = 0, 1
+
+    def agree(self, value):
+        return [value]
+
+
+class Lost(Exception):
+    """Another rank is gone."""
+
+
+class ByFiles:
+    """In a folder that all of them see."""
+
+    def __init__(self, folder, rank, ranks):
+        self.folder, self.rank, self.ranks = folder, rank, ranks
+        self.turn = 0
+
+    def name(self, turn, rank):
+        return os.path.join(self.folder, f"agree.{turn}.{rank}")
+
+    def agree(self, value, patience=PATIENCE):
+        """The values of all ranks, by rank; all of them have come here."""
+        self.turn += 1
+        mine = self.name(self.turn, self.rank)
+        with open(mine + ".tmp", "w") as f:
+            json.dump(value, f)
+        os.rename(mine + ".tmp", mine)
+        return [self.wait(r, patience) for r in range(self.ranks)]
+
+    def wait(self, rank, patience):
+        until = time.monotonic() + patience
+        nap = 0.0005
+        while True:
+            try:
+                with open(self.name(self.turn, rank)) as f:
+                    return json.load(f)
+            except FileNotFoundError:
+                pass
+            if time.monotonic() > until:
+                raise Lost(f"rank {rank} did not come to where the others "
+                           f"are within {patience:.0f} s")
+            time.sleep(nap)
+            nap = min(nap * 1.5, 0.01)
+
+
+class ByTorch:
+    """With torch.distributed, for ranks on several nodes."""
+
+    def __init__(self, dist):
+        self.dist = dist
+        self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
+
+    def agree(self, value):
+        all_ = [None] * self.ranks
+        self.dist.all_gather_object(all_, value)
+        return all_
+
+
+def meet(folder, rank, ranks):
+    """How this rank agrees with the others; and a remark, or None."""
+    if ranks < 2:
+        return Alone(), None
+    by = ByFiles(folder, rank, ranks)
+    try:
+        by.agree(0, MEET)
+        return by, None
+    except Lost:
+        pass
+    dist = sys.modules.get("torch.distributed")
+    if dist and dist.is_available() and dist.is_initialized():
+        return ByTorch(dist), None
+    alone = Alone()
+    alone.rank = rank
+    return alone, (f"{ranks - 1} other ranks were not found: rank {rank} was "
+                   f"measured by itself")

@@ -1,0 +1,487 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Diagnosing PyTorch scripts that know nothing of it: shares that are known
+because the scripts sleep, scripts that write, break off, fail or hardly have
+any data. A file that is not in memory is slow here because the data set
+sleeps when mincore() says so: no slow disk is needed."""
+import concurrent.futures
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from conftest import BUILD, ROOT
+
+BIN = pathlib.Path(os.environ.get("MILLRACE_BIN", ROOT / BUILD / "millrace"))
+BIN = (ROOT / BIN).resolve()
+PATIENCE = 120      # importing torch takes a while on a busy machine
+TRIES = 3           # other processes may come between
+
+pytestmark = [
+    pytest.mark.skipif(
+        subprocess.run([sys.executable, "-c", "import torch"],
+                       capture_output=True).returncode != 0,
+        reason="PyTorch is not installed"),
+    pytest.mark.skipif(
+        "--keep-running" not in subprocess.run(
+            [BIN, "diagnose", "--help"], capture_output=True,
+            text=True).stdout,
+        reason="this build does not diagnose scripts"),
+]
+
+# What the scripts share: 120 files, each of which takes COLD seconds to read
+# when it is not in memory, and PREP seconds to prepare.
+COMMON = """
+import ctypes, mmap, os, sys, time
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FILES, BATCH = 120, 4
+PREP, COLD, STEP = 0.004, 0.012, 0.03
+_c = ctypes.CDLL(None)
+_c.mmap.restype = ctypes.c_void_p
+_c.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int,
+                    ctypes.c_int, ctypes.c_int, ctypes.c_long]
+_c.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_c.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
+
+def path(i):
+    return f"{HERE}/data/{i}"
+
+def is_cold(fd):
+    at = _c.mmap(None, 1, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
+    seen = ctypes.create_string_buffer(1)
+    _c.mincore(at, 1, seen)
+    _c.munmap(at, 1)
+    return not seen.raw[0] & 1
+
+class Files(Dataset):
+    def __len__(self):
+        return FILES
+    def __getitem__(self, i):
+        with open(path(i), "rb") as f:
+            if is_cold(f.fileno()):
+                time.sleep(COLD)
+            x = f.read()
+        time.sleep(PREP)
+        return torch.tensor(float(len(x))), i
+
+class Numbers(Dataset):
+    def __init__(self, n):
+        self.n = n
+    def __len__(self):
+        return self.n
+    def __getitem__(self, i):
+        return torch.full((8,), float(i)), i
+
+model = torch.nn.Linear(1, 1)
+
+def step(x):
+    time.sleep(STEP)
+    model(x[:, None]).sum().backward()
+"""
+
+# The same measurement by hand.
+HAND = """
+from common import *
+import itertools
+
+def loop(batches, skip=0):
+    took, n = 0.0, 0
+    at = time.perf_counter()
+    for x, _ in batches:
+        step(x)
+        now = time.perf_counter()
+        if n >= skip:
+            took += now - at
+        at, n = now, n + 1
+    return took / (n - skip)
+
+if __name__ == "__main__":
+    W = int(sys.argv[1])
+    loader = DataLoader(Files(), BATCH, shuffle=True, num_workers=W)
+    first = next(iter(loader))
+    g = loop(itertools.repeat(first, 30))
+    for i in range(FILES):
+        with open(path(i), "rb") as f:
+            f.read()
+    p = loop(loader, 3 * W + 1)
+    for i in range(FILES):
+        fd = os.open(path(i), os.O_RDONLY)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(fd)
+    f = loop(loader, 3 * W + 1)
+    print((p - g) / f, (f - p) / f)
+"""
+
+TRAIN = """
+from common import *
+
+if __name__ == "__main__":
+    for x, i in DataLoader(Files(), BATCH, shuffle=True,
+                           num_workers=int(sys.argv[1])):
+        step(x)
+    print("the epoch is over")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "data").mkdir()
+    for i in range(120):
+        (tmp_path / "data" / str(i)).write_bytes(bytes(3000))
+    (tmp_path / "common.py").write_text(COMMON)
+    os.sync()
+    return tmp_path
+
+
+class Ran:
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+
+    def json(self):
+        assert "NaN" not in self.out
+        return json.loads(self.out)
+
+
+def finish(p):
+    try:
+        out, err = p.communicate(timeout=PATIENCE)
+    finally:
+        try:
+            os.killpg(p.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    assert "millrace_diagnose" not in err, err
+    return Ran(p.returncode, out, err)
+
+
+def start(folder, text, *args, options=("--json",), seconds=6, env=None,
+          plain=False, name="train.py"):
+    script = folder / name
+    script.write_text(textwrap.dedent(text))
+    clean = {k: v for k, v in os.environ.items() if k not in (
+        "RANK", "WORLD_SIZE", "PYTHONPATH", "MILLRACE_NO_SECCOMP")}
+    command = [sys.executable, str(script), *map(str, args)]
+    if not plain:
+        command = [str(BIN), "diagnose", *options, "--seconds", str(seconds),
+                   "--", *command]
+    return subprocess.Popen(
+        command, cwd=folder, stdin=subprocess.DEVNULL, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        start_new_session=True,
+        env=dict(clean, TMPDIR=str(folder), **(env or {})))
+
+
+def run(*args, code=0, **kw):
+    r = finish(start(*args, **kw))
+    assert r.code == code, (r.code, r.out, r.err)
+    return r
+
+
+def several(*jobs):
+    """Runs that need no clock, beside each other."""
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        return [f.result() for f in [pool.submit(j) for j in jobs]]
+
+
+# ---- what is measured ----
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_shares_are_those_that_are_found_by_hand(folder, workers):
+    off = []
+    for _ in range(TRIES):
+        by_hand = run(folder, HAND, workers, plain=True, name="hand.py").out
+        d = run(folder, TRAIN, workers, seconds=7).json()
+        want = [float(x) for x in by_hand.split()]
+        got = d["prep_stall"], d["fetch_stall"]
+        off.append(max(abs(a - b) for a, b in zip(got, want)))
+        if off[-1] <= 0.03:
+            break
+    assert min(off) <= 0.03, (off, want, got)
+    assert d["cold_stayed"] < 0.1 and d["warm_resident"] > 0.99
+    assert d["sample_bytes"] == 3000 and d["batch"] == 4
+
+
+def test_workers_may_be_spawned_and_may_stay(folder):
+    text = """
+    from common import *
+
+    if __name__ == "__main__":
+        kw = dict(num_workers=2, multiprocessing_context="spawn") \\
+            if sys.argv[1] == "spawn" \\
+            else dict(num_workers=2, persistent_workers=True)
+        for epoch in range(3):
+            for x, i in DataLoader(Files(), BATCH, **kw):
+                step(x)
+    """
+    for r in several(*(lambda how=how: run(folder, text, how, seconds=4,
+                                           name=f"{how}.py")
+                       for how in ("spawn", "persistent"))):
+        d = r.json()
+        assert d["threads"] == 2 and d["as_f"]["n"] > 0
+        assert d["cold_stayed"] < 0.1 and d["warm_resident"] > 0.99
+        assert d["sample_bytes"] == 3000
+
+
+def test_keep_running_gives_the_script_its_whole_epochs(folder):
+    """In the order in which it would have had them."""
+    text = """
+    from common import *
+
+    class Own:      # a sampler with a state of its own
+        def __init__(self):
+            self.epoch = 0
+        def __iter__(self):
+            self.epoch += 1
+            return iter([self.epoch * 7 % 40] + list(range(39)))
+        def __len__(self):
+            return 40
+
+    if __name__ == "__main__":
+        torch.manual_seed(5)
+        out, extra = open(sys.argv[1], "w"), []
+        for sampler in (None, Own()):
+            loader = DataLoader(Numbers(40), 4, shuffle=sampler is None,
+                                num_workers=2 if sampler else 0,
+                                sampler=sampler, persistent_workers=True
+                                if sampler else False)
+            for epoch in range(2):
+                seen = []
+                for x, i in loader:
+                    time.sleep(0.001)
+                    seen.append(i.tolist())
+                print(seen[-10:], file=out)
+        print("to the end")
+    """
+    diagnosed, other, _ = several(
+        lambda: run(folder, text, "a", options=("--keep-running",),
+                    seconds=3, name="keep.py"),
+        lambda: run(folder, text, "c", seconds=3, name="keep.py",
+                    options=("--keep-running", "--which-loader", "2")),
+        lambda: run(folder, text, "b", plain=True, name="keep.py"))
+    assert "to the end" in diagnosed.out and "to the end" in other.out
+    want = (folder / "b").read_text()
+    assert (folder / "a").read_text() == want
+    assert (folder / "c").read_text() == want
+
+
+WRITES = """
+from common import *
+import shutil
+
+if __name__ == "__main__":
+    with open("log", "a") as f:
+        f.write("begun")
+    shutil.rmtree("runs")
+    os.mkdir("runs")
+    model = torch.nn.Linear(8, 1)
+    for x, i in DataLoader(Numbers(400), 4):
+        time.sleep(0.002)
+        model(x).sum().backward()
+        if i[0] % 40:
+            continue
+        torch.save(model.state_dict(), "model.pt")
+        torch.save(model.state_dict(), "best.tmp")
+        os.replace("best.tmp", "best.pt")
+        with open("scores", "w") as f:
+            f.write("new")
+        with open("both", "r+") as f:
+            assert f.read() in ("old", "newer")
+            f.seek(0)
+            f.write("newer")
+        os.truncate("cut", 0)
+        torch.save(model.state_dict(), "fresh.pt")
+        torch.load("fresh.pt")
+    open("behind the loop", "w")
+"""
+OLD = ["log", "model.pt", "best.pt", "scores", "both", "cut", "runs/one"]
+
+
+def test_no_file_that_was_there_is_changed(folder):
+    (folder / "runs").mkdir()
+    for name in OLD:
+        (folder / name).write_text("old")
+    r = run(folder, WRITES, seconds=3, options=())
+    assert [(folder / name).read_text() for name in OLD] == ["old"] * len(OLD)
+    assert not (folder / "behind the loop").exists()
+    assert "meant to change" in r.err and "model.pt" in r.err
+    assert (folder / "fresh.pt").exists()
+    assert not [p for p in folder.iterdir() if "millrace-" in p.name]
+
+
+def test_without_the_kernels_help_python_refuses(folder):
+    """And saves beside, where PyTorch saves by itself."""
+    (folder / "model.pt").write_text("old")
+    (folder / "log").write_text("old")
+    text = """
+    from common import *
+
+    if __name__ == "__main__":
+        for x, i in DataLoader(Numbers(400), 4):
+            time.sleep(0.002)
+            torch.save(model.state_dict(), "model.pt")
+            try:
+                open("log", "a")
+            except PermissionError as e:
+                if not i[0]:
+                    print(e)
+    """
+    r = run(folder, text, seconds=3, options=(),
+            env={"MILLRACE_NO_SECCOMP": "1"})
+    assert "lets nothing be overwritten" in r.out
+    assert (folder / "model.pt").read_text() == "old"
+    assert (folder / "log").read_text() == "old"
+
+
+RANKS = """
+from common import *
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data.distributed import DistributedSampler
+
+class Slow(Files):
+    def __getitem__(self, i):
+        if dist.is_initialized() and dist.get_rank() == 1:
+            time.sleep(0.01)
+        return super().__getitem__(i)
+
+if __name__ == "__main__":
+    rank = int(sys.argv[2])
+    os.environ.update(RANK=str(rank), WORLD_SIZE="2")
+    dist.init_process_group("gloo", init_method="file://" + sys.argv[1],
+                            rank=rank, world_size=2)
+    ddp = DistributedDataParallel(torch.nn.Linear(1, 1))
+    data = Slow()
+    for x, i in DataLoader(data, BATCH, sampler=DistributedSampler(data)):
+        time.sleep(0.01)
+        ddp(x[:, None]).sum().backward()
+"""
+
+LAUNCH = """
+import os, subprocess, sys
+here = os.path.dirname(os.path.abspath(__file__))
+crew = [subprocess.Popen([sys.executable, here + "/rank.py",
+                          here + "/meet", str(r)]) for r in range(2)]
+sys.exit(max(p.wait() for p in crew))
+"""
+
+
+def test_ranks_go_in_step_and_the_straggler_is_named(folder):
+    (folder / "rank.py").write_text(textwrap.dedent(RANKS))
+    r = run(folder, LAUNCH, seconds=4)
+    d = r.json()
+    assert [x["rank"] for x in d["ranks"]] == [0, 1]
+    assert all(x["as_p"]["mean"] > 0 for x in d["ranks"])
+    assert d["ranks"][1]["as_p"]["mean"] < 0.8 * d["ranks"][0]["as_p"]["mean"]
+    assert "rank 1 is the straggler" in json.dumps(d["notes"])
+    assert d["batch"] == 8
+
+
+# ---- what cannot be measured, or not as usual ----
+
+def test_a_script_without_a_loader_is_told_so(folder):
+    a, b = several(
+        lambda: run(folder, "print('nothing')", code=1, name="a.py",
+                    options=()),
+        lambda: run(folder, """
+            from common import *
+            for x, i in DataLoader(Numbers(1), 4):
+                print(x.shape)
+            """, name="b.py", code=1, options=()))
+    assert "went over no" in a.err and a.out == "nothing\n"
+    assert "too small: Numbers of 1 sample\n" in b.err
+    assert b.out == "torch.Size([1, 8])\n"
+
+
+def test_a_stream_is_read_again_from_its_start(folder):
+    text = """
+    from common import *
+
+    class Stream(IterableDataset):
+        def __iter__(self):
+            files = Files()
+            return (files[i] for i in range(FILES))
+
+    if __name__ == "__main__":
+        for x, i in DataLoader(Stream(), BATCH):
+            step(x)
+    """
+    d = run(folder, text, seconds=4).json()
+    assert d["as_f"]["mean"] < 0.9 * d["as_p"]["mean"] \
+        < 0.9 * d["as_g"]["mean"]
+
+
+def test_what_a_data_set_raises_reaches_the_script(folder):
+    text = """
+    from common import *
+
+    class Bad(Numbers):
+        def __getitem__(self, i):
+            if i == 9:
+                raise ValueError("sample 9 is bad")
+            return super().__getitem__(i)
+
+    if __name__ == "__main__":
+        try:
+            for x, i in DataLoader(Bad(100), 4):
+                time.sleep(0.001)
+        except ValueError as e:
+            print("caught:", e)
+    """
+    r = run(folder, text, seconds=3, options=())
+    assert r.out == "caught: sample 9 is bad\n"
+    assert "the data set failed: ValueError: sample 9 is bad" in r.err
+
+
+def test_a_worker_that_is_killed_and_an_early_end_are_told(folder):
+    killed = """
+    from common import *
+    import signal
+
+    class Bad(Numbers):
+        def __getitem__(self, i):
+            if i == 30:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().__getitem__(i)
+
+    if __name__ == "__main__":
+        for x, i in DataLoader(Bad(100), 4, num_workers=1):
+            time.sleep(0.001)
+    """
+    early = """
+    from common import *
+
+    if __name__ == "__main__":
+        for n, (x, i) in enumerate(DataLoader(Numbers(100), 4)):
+            time.sleep(0.01)
+            if n == 12:
+                break
+    """
+    again = """
+    from common import *
+
+    if __name__ == "__main__":
+        loader = DataLoader(Numbers(100), 4)
+        while True:     # epochs of 10 batches
+            for n, (x, i) in enumerate(loader):
+                time.sleep(0.005)
+                if n == 10:
+                    break
+    """
+    k, e, a = several(
+        lambda: run(folder, killed, code=1, seconds=3, options=(),
+                    name="k.py"),
+        lambda: run(folder, early, seconds=3, options=(), name="e.py"),
+        lambda: run(folder, again, seconds=3, name="a.py"))
+    assert "the data set failed: RuntimeError: DataLoader worker" in k.err
+    assert "ended before all was measured" in e.err
+    d = a.json()
+    assert d["as_p"]["n"] > 0
+    # Files that nobody knows: not 0, but unknown.
+    assert d["as_f"] is None and d["fetch_stall"] is None
+    assert "did not become known" in json.dumps(d["notes"])
