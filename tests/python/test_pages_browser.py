@@ -56,7 +56,9 @@ def folder(tmp_path_factory):
     d = tmp_path_factory.mktemp("pages")
     least = {k: diagnosis()[k] for k in ("pipeline", "samples", "batch",
                                          "threads", "as_g")}
-    near = diagnosis(c=figure(4000), points=[], ranks=[], notes=3)
+    near = diagnosis(c=figure(4000), points=[], ranks=[], notes=3,
+                     command="python3 'a <b>.py'", threads=0)
+    del near["pipeline"]
     one = diagnosis(as_p=None, p=figure(3900, n=1), as_g=figure(0, n=0))
     for name, what in {"all": diagnosis(), "least": least, "near": near,
                        "odd": one}.items():
@@ -137,6 +139,12 @@ def test_rates_that_are_near_have_a_linear_scale(page):
     wide = js("return of('#rates .bar').map(b => +b.getAttribute('width'))")
     assert "logarithmic" not in js("return $('rates').textContent")
     assert wide[0] / wide[5] == pytest.approx(3, rel=0.01)
+
+
+def test_a_script_has_its_command_and_workers(page):
+    js = page("near")
+    assert texts(js, "#pipeline code") == ["python3 'a <b>.py'"]
+    assert "workers" in texts(js, "#origin dt")
 
 
 def test_hostile_text_is_shown_as_text(page):
