@@ -45,7 +45,8 @@ function epoch() {
 		return;
 	}
 	if (positive(D.epoch_seconds))
-		s.append(make("p", count(D.samples) + " samples in " + time(D.epoch_seconds), { className: "dim" }));
+		s.append(make("p", count(D.samples) + " samples in " + time(D.epoch_seconds) +
+			(au === undefined ? ", with everything in memory" : ""), { className: "dim" }));
 	stacked(s, parts.map(say).join("; "), parts.map(p => [p[0], p[1], say(p)]), 1);
 	legend(s, parts.map(p => [p[1], say(p)]));
 	if (fetched === undefined && prep !== undefined)
@@ -209,7 +210,7 @@ function measuredOn() {
 		["Millrace", D.version || "not known"],
 		["data set", count(D.samples) + " samples"],
 		["a sample", or(D.sample_bytes, size(D.sample_bytes) + " read" +
-			(positive(D.sample_requests) ? " by " + +D.sample_requests.toFixed(2) + (D.sample_requests < 1.005 ? " request" : " requests") : ""))],
+			(positive(D.sample_requests) ? " by " + +D.sample_requests.toFixed(2) + (D.sample_requests.toFixed(2) === "1.00" ? " request" : " requests") : ""))],
 		["a batch", count(D.batch) + " samples"],
 		[who, count(D.threads) + (positive(D.cores) ? ", of " + count(D.cores) + " cores" : "")],
 		["accelerator", (D.accelerator || "not known") + (positive(D.step_seconds) ? ", " + time(D.step_seconds) + " for a batch" : "")],
