@@ -10,7 +10,7 @@
 
 struct diagnose {
 	struct mr_options loader;
-	const char *accelerator, *cache, *out;
+	const char *accelerator, *cache, *out, *html;
 	double step_time, seconds;
 	bool job_only, json, keep_running;
 	int64_t which_loader;
@@ -38,6 +38,8 @@ static const struct mr_param options[] = {
 	MR_INT(D, which_loader, "1", 1, 1000,
 	       "of a script: measure its loop over the n-th DataLoader"),
 	MR_TEXT(D, out, "", "write the diagnosis to this file, for `whatif`"),
+	MR_TEXT(D, html, "",
+		"write it as a page to this file, too, with charts"),
 	MR_BOOL(D, json, "no", "print one JSON object instead of text"),
 	MR_PARAM_END
 };
@@ -63,6 +65,16 @@ static int save(const char *path, const char *json, struct mr_err *err)
 	return e;
 }
 
+/* Last: a page that cannot be written takes nothing else away. */
+static int page(const struct diagnose *o, const char *json)
+{
+	struct mr_err err;
+
+	if (*o->html && mr_diagnosis_page(json, "the diagnosis", o->html, &err))
+		return cli_fail(&err);
+	return EXIT_DONE;
+}
+
 /* What was found, as asked for; a text goes to `to`. */
 static int say(const struct diagnose *o, const char *json, FILE *to)
 {
@@ -73,7 +85,7 @@ static int say(const struct diagnose *o, const char *json, FILE *to)
 		return cli_fail(&err);
 	if (o->json) {
 		puts(json);
-		return EXIT_DONE;
+		return page(o, json);
 	}
 	if (mr_diagnosis_show(json, "the diagnosis", &text, &err))
 		return cli_fail(&err);
@@ -84,7 +96,7 @@ static int say(const struct diagnose *o, const char *json, FILE *to)
 			"millrace: %s: written; `millrace whatif %s` "
 			"predicts from it\n",
 			o->out, o->out);
-	return EXIT_DONE;
+	return page(o, json);
 }
 
 static int run_pipeline(const char *pipeline, const struct diagnose *o)

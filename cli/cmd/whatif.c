@@ -8,7 +8,7 @@
 enum { JSON_MAX = 16 << 20 };
 
 struct whatif {
-	const char *cache, *storage, *accelerator, *compress, *sweep;
+	const char *cache, *storage, *accelerator, *compress, *sweep, *html;
 	int64_t cores, nodes;
 	bool page_cache, json;
 };
@@ -34,6 +34,8 @@ static const struct mr_param options[] = {
 	MR_TEXT(W, sweep, "",
 		"cache, cores, accelerator or nodes =FROM:TO:STEP: a table and "
 		"where its knee is; a cache in percent"),
+	MR_TEXT(W, html, "",
+		"write it as a page to this file, too, with charts"),
 	MR_BOOL(W, json, "no", "print one JSON object instead of text"),
 	MR_PARAM_END
 };
@@ -63,12 +65,15 @@ static int run(const struct cli_args *args, void *options_)
 	e = mr_file_read(args->argv[0], JSON_MAX, &json, &n, &err);
 	if (!e)
 		e = mr_whatif(json, args->argv[0], &w, o->json, &text, &err);
+	if (!e) {
+		printf("%s%s", text, o->json ? "\n" : "");
+		free(text);
+		if (*o->html)
+			e = mr_whatif_page(json, args->argv[0], &w, o->html,
+					   &err);
+	}
 	free(json);
-	if (e)
-		return cli_fail(&err);
-	printf("%s%s", text, o->json ? "\n" : "");
-	free(text);
-	return EXIT_DONE;
+	return e ? cli_fail(&err) : EXIT_DONE;
 }
 
 const struct cli_command cli_command_whatif = {

@@ -379,6 +379,11 @@ int mr_diagnose_script(const char *folder, const char *command, char **json,
 int mr_diagnosis_show(const char *json, const char *file, char **text,
 		      struct mr_err *err);
 
+/* The same as a page, one HTML file that needs no network. `out` is the old
+ * file or the whole new one, never a part. */
+int mr_diagnosis_page(const char *json, const char *file, const char *out,
+		      struct mr_err *err);
+
 /* What is different; mr_whatif_options_init() sets "nothing". */
 struct mr_whatif_options {
 	size_t size;	     /* sizeof(struct mr_whatif_options) */
@@ -399,6 +404,11 @@ void mr_whatif_options_init(struct mr_whatif_options *o);
 int mr_whatif(const char *json, const char *file,
 	      const struct mr_whatif_options *o, bool as_json, char **text,
 	      struct mr_err *err);
+
+/* The same as a page, as mr_diagnosis_page(). */
+int mr_whatif_page(const char *json, const char *file,
+		   const struct mr_whatif_options *o, const char *out,
+		   struct mr_err *err);
 
 /* ---- data sets, prepared once ---- */
 

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the module in the build tree (MILLRACE_BUILD, or build/)."""
+import functools
+import http.server
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -71,3 +75,41 @@ def script():
         except ProcessLookupError:
             pass
         p.communicate()
+
+
+@pytest.fixture(scope="session")
+def browser():
+    webdriver = pytest.importorskip(
+        "selenium.webdriver", reason="python3-selenium is not installed")
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if not chromium or not driver:
+        pytest.skip("chromium and chromium-driver are not installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for word in ("--headless=new", "--no-sandbox", "--disable-gpu",
+                 "--disable-dev-shm-usage", "--no-first-run",
+                 "--disable-background-networking", "--window-size=1000,900"):
+        options.add_argument(word)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    b = webdriver.Chrome(options=options,
+                         service=webdriver.chrome.service.Service(driver))
+    yield b
+    b.quit()
+
+
+@pytest.fixture
+def served(folder):
+    """The test's folder by HTTP, and what was asked of it."""
+    asked = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args):
+            asked.append(self.path)
+
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Handler, directory=folder))
+    threading.Thread(target=server.serve_forever, args=(0.02,),
+                     daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", asked
+    server.shutdown()
+    server.server_close()

@@ -1,16 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A trace in a real browser: the events for Chrome are read and checked by a
 script of a page, the report is looked at, clicked and printed."""
-import functools
-import http.server
-import shutil
-import threading
-
 import pytest
 from traces import export, record
-
-webdriver = pytest.importorskip(
-    "selenium.webdriver", reason="python3-selenium is not installed")
 
 RULES = """
 const done = arguments[0];
@@ -72,41 +64,6 @@ def folder(tmp_path_factory):
     (d / "empty.html").write_text("<!doctype html><title>empty</title>"
                                     "<link rel='icon' href='data:,'>")
     return d
-
-
-@pytest.fixture(scope="module")
-def browser():
-    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if not chromium or not driver:
-        pytest.skip("chromium and chromium-driver are not installed")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for word in ("--headless=new", "--no-sandbox", "--disable-gpu",
-                 "--disable-dev-shm-usage", "--no-first-run",
-                 "--disable-background-networking", "--window-size=1000,900"):
-        options.add_argument(word)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    b = webdriver.Chrome(options=options,
-                         service=webdriver.chrome.service.Service(driver))
-    yield b
-    b.quit()
-
-
-@pytest.fixture
-def served(folder):
-    """The folder by HTTP, and what was asked of it."""
-    asked = []
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *args):
-            asked.append(self.path)
-
-    server = http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(Handler, directory=folder))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}", asked
-    server.shutdown()
-    server.server_close()
 
 
 @pytest.fixture

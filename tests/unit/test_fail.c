@@ -1385,6 +1385,57 @@ static void test_exporting_a_trace_survives_every_failure(void **state)
 	}
 }
 
+/* ---- pages ---- */
+
+static const char diagnosed[] =
+	"{\"pipeline\": \"synthetic shape=9 | batch 8\", \"samples\": 800, "
+	"\"batch\": 8, \"threads\": 2, \"as_g\": {\"mean\": 900, \"low\": "
+	"800, \"high\": 1000, \"n\": 5}, \"notes\": [\"<\"]}";
+
+static void page_with_failures(enum what w, enum how h, bool whatif)
+{
+	char to[300], temp[320];
+	struct mr_whatif_options o;
+	bool again = true;
+
+	mr_whatif_options_init(&o);
+	o.sweep = "cache=0:100:50";
+	snprintf(to, sizeof(to), "%s/page.html", top);
+	snprintf(temp, sizeof(temp), "%s.tmp-%d", to, (int)getpid());
+	for (long k = 1; again; k++) {
+		struct mr_err err = { 0 };
+		int e;
+
+		unlink(to);
+		arm(w, h, k);
+		e = whatif ? mr_whatif_page(diagnosed, "d", &o, to, &err) :
+			     mr_diagnosis_page(diagnosed, "d", to, &err);
+		again = was_hit();
+		disarm();
+		if (e)
+			check_error(e, &err);
+		CHECK(!e || again, "%s", err.text);
+		CHECK((w == WRITE && h == ON) || access(temp, F_OK),
+		      "a part is left behind");
+		CHECK(!e == !access(to, F_OK), "file and code differ");
+		unlink(temp);
+	}
+}
+
+static void test_pages_survive_every_failure(void **state)
+{
+	struct job j = { .text = "page" };
+
+	(void)state;
+	now.job = &j;
+	for (int whatif = 0; whatif < 2; whatif++)
+		for (int h = ONCE; h <= ON; h++) {
+			page_with_failures(ALLOC, (enum how)h, whatif);
+			page_with_failures(OPEN, (enum how)h, whatif);
+			page_with_failures(WRITE, (enum how)h, whatif);
+		}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1409,6 +1460,7 @@ int main(void)
 			test_images_step_by_step_survive_every_failure),
 		cmocka_unit_test(test_sounds_survive_every_failure),
 		cmocka_unit_test(test_explaining_survives_every_failure),
+		cmocka_unit_test(test_pages_survive_every_failure),
 		cmocka_unit_test(test_exporting_a_trace_survives_every_failure),
 	};
 
