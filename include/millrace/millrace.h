@@ -176,7 +176,7 @@ int mr_loader_wait(struct mr_loader *l, struct mr_batch **b, int timeout_ms,
 /*
  * Evict the files that the samples lie in from the page cache; writes out
  * what is not on the disk yet. tell() is called now and then, if not NULL.
- * A source that makes or reads its samples by itself has no such files.
+ * A source that makes its samples has no such files.
  */
 int mr_loader_evict(struct mr_loader *l,
 		    void (*tell)(void *data, uint64_t done, uint64_t files),

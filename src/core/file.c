@@ -68,11 +68,36 @@ int mr_write_all(int fd, const void *data, size_t size)
 	return 0;
 }
 
+/* A device or a pipe is written to, not replaced. */
+static bool is_special(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && !S_ISREG(st.st_mode) &&
+	       !S_ISDIR(st.st_mode);
+}
+
+static int write_special(const char *path, const void *data, size_t size,
+			 struct mr_err *err)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC), e;
+
+	if (fd < 0)
+		return mr_err_sys(err, errno, path, "cannot write");
+	e = mr_write_all(fd, data, size);
+	if (close(fd) && !e)
+		e = errno;
+	return e ? mr_err_sys(err, e, path, "cannot write") : 0;
+}
+
 int mr_file_write(const char *path, const void *data, size_t size,
 		  struct mr_err *err)
 {
 	char tmp[4096];
 	int fd, e, n;
+
+	if (is_special(path))
+		return write_special(path, data, size, err);
 
 	n = snprintf(tmp, sizeof(tmp), "%s.tmp-%d", path, (int)getpid());
 	if (n < 0 || (size_t)n >= sizeof(tmp))

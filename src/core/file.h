@@ -15,7 +15,8 @@ int mr_file_read(const char *path, size_t max, char **data, size_t *size,
 		 struct mr_err *err);
 
 /* Replace or make the file; readers see the old or the new, never a part:
- * temporary name, fsync, rename. */
+ * temporary name, fsync, rename. What is there and no file, as /dev/stdout, is
+ * written to. */
 int mr_file_write(const char *path, const void *data, size_t size,
 		  struct mr_err *err);
 

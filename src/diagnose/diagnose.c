@@ -61,7 +61,9 @@ static int take_apart(struct mr_job *j, const struct mr_loader *l,
 	place_cache(p, j, &next);
 	j->batch = l->rows;
 	j->samples = l->plan.samples;
-	j->local = l->plan.source->locate && !mr_fetch_remote(l);
+	j->remote = l->plan.source->locate && mr_fetch_remote(l);
+	j->local =
+		(l->plan.source->locate && !j->remote) || l->plan.source->file;
 	j->ahead = l->plan.source->locate ||
 		   l->plan.source->flags & MR_SOURCE_MADE;
 	e = mr_split_words(p, 0, 1, &j->source, err);
@@ -149,10 +151,10 @@ static void add_notes(struct mr_diagnosis *d, const struct mr_job *j)
 			    "%.0f %% of the bytes could not be evicted from "
 			    "memory: S and F are upper bounds\n",
 			    100 * d->cold_stayed);
-	if (!*d->profile && !j->local)
+	if (!*d->profile && !j->local && !j->remote)
 		mr_str_add(&d->notes,
-			   "the source has no files that could be evicted: "
-			   "the storage was not measured\n");
+			   "the source has no files: there is no storage to "
+			   "wait for; --storage imitates one\n");
 }
 
 static int run(struct mr_phases *p, const char *pipeline,

@@ -143,8 +143,8 @@ static int open_run(struct mr_phases *p, const struct run *r,
 	opt.cold = false;
 	if (r->threads)
 		opt.threads = r->threads;
-	e = mr_loader_open_edited(l, text, &opt,
-				  r->what == SOURCE_ONLY ? &no_cost : NULL, err);
+	e = mr_loader_open_edited(
+		l, text, &opt, r->what == SOURCE_ONLY ? &no_cost : NULL, err);
 	free(text);
 	return e;
 }
@@ -501,7 +501,7 @@ static int storage_alone(struct mr_phases *p, struct mr_err *err)
 	int e;
 
 	begin_phase(p, "the storage alone");
-	if (!*profile && !p->job.local)
+	if (!*profile && !p->job.local && !p->job.remote)
 		return 0; /* nothing that could be slow */
 	e = run(p, &r, &d->s, &st, err);
 	if (e)
@@ -570,7 +570,7 @@ static int the_job(struct mr_phases *p, struct mr_err *err)
 {
 	struct mr_diagnosis *d = p->d;
 	const char *profile = p->job.opt.storage;
-	bool slow = *profile || p->job.local;
+	bool slow = *profile || p->job.local || p->job.remote;
 	struct run r = { .what = d->cache_share > 0 ? WITH_CACHE : WITH_STEPS,
 			 .ram = ram_for(p, d->cache_share),
 			 .storage = profile,
@@ -582,8 +582,10 @@ static int the_job(struct mr_phases *p, struct mr_err *err)
 	int e;
 
 	begin_phase(p, "the job from the storage");
-	if (!slow)
+	if (!slow && !p->job_only) {
+		d->as_f = d->as_p;
 		return 0;
+	}
 	e = run(p, &r, &d->as_f, NULL, err);
 	if (!e && *profile && d->cache_share > 0 && d->cache_share < 1 &&
 	    !p->job_only)

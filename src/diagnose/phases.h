@@ -19,8 +19,9 @@ struct mr_job {
 	int place;		  /* of a cache: so many stages are before it */
 	double ram;		  /* of the one that the pipeline has, or 0 */
 	uint64_t batch, samples;
-	bool local; /* the source has files to be evicted */
-	bool ahead; /* it is read ahead of the workers */
+	bool local;  /* the source has files to be evicted, */
+	bool remote; /* or has them on a server, where they are slow anyway */
+	bool ahead;  /* it is read ahead of the workers */
 	struct mr_options opt;
 };
 

@@ -52,7 +52,8 @@ static int grow(struct seen *s, struct mr_err *err)
 
 struct files {
 	struct mr_loader *l;
-	uint64_t *sample; /* one of each file */
+	bool all; /* of a source that reads them by itself: all it has */
+	uint64_t *sample; /* else one of each file */
 	size_t n, cap;
 	_Atomic uint64_t next;
 	pthread_mutex_t lock;
@@ -117,14 +118,19 @@ static int list_files(struct files *f, struct mr_err *err)
 static void *evict_main(void *arg)
 {
 	struct files *f = arg;
+	const struct mr_source *source = f->l->plan.source;
+	const void *self = f->l->plan.source_self;
 	struct mr_evicted sum = { 0 };
 	char buf[4096];
 	const char *path;
 	uint64_t i;
 
-	while ((i = atomic_fetch_add(&f->next, 1)) < f->n)
-		if (!path_of(f->l, f->sample[i], buf, sizeof(buf), &path))
+	while ((i = atomic_fetch_add(&f->next, 1)) < f->n) {
+		if (f->all)
+			mr_evict_file(source->file(self, i), &sum);
+		else if (!path_of(f->l, f->sample[i], buf, sizeof(buf), &path))
 			mr_evict_file(path, &sum);
+	}
 	pthread_mutex_lock(&f->lock);
 	f->sum.files += sum.files;
 	f->sum.bytes += sum.bytes;
@@ -163,10 +169,14 @@ int mr_loader_evict(struct mr_loader *l,
 	uint64_t start = mr_clock_ns();
 	int e = 0;
 
-	if (!l->plan.source->locate)
+	if (!l->plan.source->locate && !l->plan.source->file)
 		return 0;
 	pthread_mutex_init(&f.lock, NULL);
-	e = list_files(&f, err);
+	f.all = !l->plan.source->locate;
+	while (f.all && l->plan.source->file(l->plan.source_self, f.n))
+		f.n++;
+	if (!f.all)
+		e = list_files(&f, err);
 	if (!e)
 		evict_all(&f, tell, data);
 	l->cold = f.sum;

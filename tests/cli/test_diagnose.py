@@ -134,7 +134,7 @@ def test_a_data_set_that_vanishes_is_an_error_that_names_it(mill, tmp_path):
 ])
 def test_wrong_options_say_what_is_right(mill, options, words):
     mill.fails("diagnose", "synthetic shape=10 count=10 | batch 2",
-               "--seconds", "1", *options, code=1, says=words)
+               "--seconds", "1", *options, code=2, says=words)
 
 
 def test_presets_are_mlperf_storage_s(mill):
@@ -216,7 +216,7 @@ def test_another_storage_accelerator_codec_and_nodes(mill, saved):
     (["--accelerator", "0x"], "above 0"),
 ])
 def test_wrong_questions_are_refused(mill, saved, options, words):
-    mill.fails("whatif", saved, *options, code=1, says=words)
+    mill.fails("whatif", saved, *options, code=2, says=words)
 
 
 def test_what_is_no_diagnosis_is_refused(mill, tmp_path):
