@@ -141,7 +141,7 @@ static void say_verdict(struct mr_diagnosis *d, const struct rates *r)
 	struct mr_str v = { 0 };
 	char a[32], b[32];
 
-	if (!d->as_p.n)
+	if (d->command && !d->as_p.n)
 		mr_str_addf(&v,
 			    "the accelerator takes %s samples/s; whether it "
 			    "waits for them is not known",
@@ -168,7 +168,7 @@ static void say_verdict(struct mr_diagnosis *d, const struct rates *r)
 			    "accelerator-bound: it takes %s samples/s and gets "
 			    "them; %.0f %% of an epoch is waiting",
 			    count(b, r->g), wait);
-	if (d->as_p.n && !d->as_f.n)
+	if (d->command && d->as_p.n && !d->as_f.n)
 		mr_str_add(&v, "; how long it waits for the storage is not "
 			       "known");
 	snprintf(d->verdict, sizeof(d->verdict), "%s", v.text ? v.text : "");
@@ -190,7 +190,7 @@ void mr_diagnosis_conclude(struct mr_diagnosis *d)
 	if (d->prep_stall + d->fetch_stall < FED &&
 	    strcmp(d->bottleneck, "balanced") != 0)
 		d->bottleneck = "accelerator";
-	else if (strcmp(d->bottleneck, "accelerator") == 0)
+	else if (d->command && strcmp(d->bottleneck, "accelerator") == 0)
 		d->bottleneck =
 			d->fetch_stall > d->prep_stall ? "storage" : "cpu";
 	say_verdict(d, &r);
@@ -257,7 +257,7 @@ static void say_epoch(const struct mr_diagnosis *d, struct mr_str *s)
 		char bar[31];
 		int n = (int)(part[i].share * 30 + 0.5);
 
-		if (!part[i].known) {
+		if (d->command && !part[i].known) {
 			mr_str_addf(s, "  %-28s   not known\n", part[i].name);
 			continue;
 		}

@@ -199,11 +199,13 @@ static void put_notes(struct mr_json *j, const struct mr_diagnosis *d)
 
 static void put_conclusions(struct mr_json *j, const struct mr_diagnosis *d)
 {
+	/* null: not known, which is not 0; a pipeline may have no storage */
+	bool p = d->as_p.n || !d->command, f = d->as_f.n || !d->command;
+
 	mr_json_real(j, "samples_per_s", d->rate, 7);
-	/* null: not known, which is not 0 */
-	mr_json_real(j, "prep_stall", d->as_p.n ? d->prep_stall : NAN, 5);
-	mr_json_real(j, "fetch_stall", d->as_f.n ? d->fetch_stall : NAN, 5);
-	mr_json_real(j, "au", d->as_f.n ? d->au : NAN, 5);
+	mr_json_real(j, "prep_stall", p ? d->prep_stall : NAN, 5);
+	mr_json_real(j, "fetch_stall", f ? d->fetch_stall : NAN, 5);
+	mr_json_real(j, "au", f ? d->au : NAN, 5);
 	mr_json_real(j, "epoch_seconds",
 		     d->rate > 0 ? (double)d->samples / d->rate : NAN, 6);
 	mr_json_open(j, "verdict", '{');
