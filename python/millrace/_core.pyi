@@ -92,6 +92,7 @@ class Loader:
         trace: str | None = "",
         events: str | None = "",
         sample: int | None = 0,
+        subset: int | None = 0,
         cold: bool | None = False,
         rank: tuple[int, int] | str | None = None,
     ) -> None: ...

@@ -51,6 +51,16 @@ static void place_cache(const struct mr_pipeline *p, struct mr_job *j,
 	}
 }
 
+/* Stages [from, to) as a text; "" when there are none. */
+static int words(const struct mr_pipeline *p, int from, int to, char **text,
+		 struct mr_err *err)
+{
+	if (from < to)
+		return mr_split_words(p, from, to, text, err);
+	*text = mr_strdup("", err);
+	return *text ? 0 : MR_ENOMEM;
+}
+
 /* The parts of the pipeline, from a loader that was opened for them. */
 static int take_apart(struct mr_job *j, const struct mr_loader *l,
 		      struct mr_err *err)
@@ -66,15 +76,15 @@ static int take_apart(struct mr_job *j, const struct mr_loader *l,
 		(l->plan.source->locate && !j->remote) || l->plan.source->file;
 	j->ahead = l->plan.source->locate ||
 		   l->plan.source->flags & MR_SOURCE_MADE;
-	e = mr_split_words(p, 0, 1, &j->source, err);
+	e = words(p, 0, 1, &j->source, err);
 	if (!e)
-		e = mr_split_words(p, 1, j->place, &j->before, err);
+		e = words(p, 1, j->place, &j->before, err);
 	if (!e)
-		e = mr_split_words(p, next, p->n, &j->after, err);
+		e = words(p, next, p->n, &j->after, err);
 	for (int i = 1; !e && i < mr_split_samples(p); i++) {
 		if (p->stage[i].op->flags & MR_OP_RANDOM || j->ram > 0)
 			break;
-		e = mr_split_words(p, 0, i + 1, &j->upto[i], err);
+		e = words(p, 0, i + 1, &j->upto[i], err);
 	}
 	return e;
 }

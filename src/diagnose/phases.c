@@ -228,7 +228,6 @@ static int choose(struct mr_phases *p, struct mr_err *err)
 	struct mr_stats st;
 	struct mr_loader *l;
 	uint64_t least = 8 * p->job.batch, fit;
-	double bytes;
 	int e;
 
 	begin_phase(p, "a look at the data");
@@ -250,8 +249,12 @@ static int choose(struct mr_phases *p, struct mr_err *err)
 	mr_loader_close(l);
 	if (e)
 		return e;
-	bytes = st.bytes_read ? (double)st.bytes_read : (double)st.bytes_out;
-	d->sample_bytes = st.samples ? bytes / (double)st.samples : 0;
+	/* Some were read that have not been delivered. */
+	if (st.bytes_read && st.step[0].calls)
+		d->sample_bytes =
+			(double)st.bytes_read / (double)st.step[0].calls;
+	else if (st.samples)
+		d->sample_bytes = (double)st.bytes_out / (double)st.samples;
 	d->sample_requests = 1;
 	fit = d->sample_bytes > 0 ? (uint64_t)((double)mr_machine_memory() / 8 /
 					       d->sample_bytes) :
