@@ -97,6 +97,7 @@ struct run {
 	bool fill;  /* first an epoch without limits, for the cache */
 	int epochs; /* of filling */
 	bool evict; /* then make it cold, and go no further than an epoch */
+	bool whole; /* an epoch from its beginning to its end */
 };
 
 static struct mr_pace pace_of(struct mr_phases *p, const struct run *r)
@@ -107,8 +108,8 @@ static struct mr_pace pace_of(struct mr_phases *p, const struct run *r)
 		.step = r->paced ? p->d->step_seconds : 0,
 		.batch = p->job.batch,
 		.seconds = s,
-		.warm = SETTLE * p->scale,
-		.to_end = r->evict,
+		.warm = r->whole ? 0 : SETTLE * p->scale,
+		.to_end = r->evict || r->whole,
 		.stop = stop,
 		.data = p,
 	};
@@ -149,6 +150,16 @@ static int open_run(struct mr_phases *p, const struct run *r,
 	return e;
 }
 
+/* What was prepared ahead, and how large claims of the workers have grown, is
+ * of a time when nothing was slow: begin anew at the same place. */
+static int begin_anew(struct mr_loader *l, struct mr_err *err)
+{
+	struct mr_state at;
+
+	mr_loader_state(l, &at);
+	return mr_loader_seek(l, &at, err);
+}
+
 /* Cold rounds: what has been read once is in memory. */
 static int run_cold(struct mr_phases *p, struct mr_loader *l,
 		    const struct run *r, struct mr_paced *out,
@@ -162,6 +173,8 @@ static int run_cold(struct mr_phases *p, struct mr_loader *l,
 
 	do {
 		e = mr_loader_evict(l, NULL, NULL, err);
+		if (!e)
+			e = begin_anew(l, err);
 		if (!e)
 			e = mr_pace(l, &pace, out, err);
 		rounds++;
@@ -192,6 +205,8 @@ static int measure(struct mr_phases *p, struct mr_loader *l,
 	}
 	if (l->shape)
 		atomic_store(&l->shape->paused, false);
+	if (!e && r->fill)
+		e = begin_anew(l, err);
 	if (!e && r->evict)
 		e = run_cold(p, l, r, &got, err);
 	else if (!e)
@@ -552,21 +567,35 @@ static int in_memory(struct mr_phases *p, struct mr_err *err)
 	return run(p, &r, &p->d->as_p, NULL, err);
 }
 
-/* An LRU page cache of the same size, before a storage that is imitated. */
+/*
+ * An LRU page cache of the same size, before a storage that is imitated. It
+ * has more hits at the beginning of an epoch than at its end: a whole one is
+ * measured, of as many samples as the time allows.
+ */
 static int with_page_cache(struct mr_phases *p, struct mr_err *err)
 {
 	char profile[256];
+	uint64_t all = p->subset;
+	double fit = p->d->as_f.mean * COLD * p->scale / 2;
 	struct run r = { .what = WITH_STEPS,
 			 .storage = profile,
 			 .paced = true,
 			 .fill = true,
 			 .epochs = 2,
-			 .seconds = COLD };
+			 .whole = true,
+			 .seconds = 2 * COLD };
+	int e;
 
+	if (fit < 4 * (double)p->job.batch)
+		fit = 4 * (double)p->job.batch;
+	if ((double)all > fit)
+		p->subset = (uint64_t)fit;
 	snprintf(profile, sizeof(profile), "%s,cache=%.0f", p->job.opt.storage,
 		 p->d->cache_share * (double)p->subset * p->d->sample_bytes);
 	begin_phase(p, "the job with a page cache");
-	return run(p, &r, &p->d->page, NULL, err);
+	e = run(p, &r, &p->d->page, NULL, err);
+	p->subset = all;
+	return e;
 }
 
 static int the_job(struct mr_phases *p, struct mr_err *err)

@@ -271,10 +271,15 @@ static void account(struct mr_worker *w, uint64_t ticks, uint64_t samples)
 	mr_count(&st->samples, samples);
 }
 
-/* The next claim covers about CLAIM_NS. */
+/*
+ * The next claim covers about CLAIM_NS, by what samples cost of late, and is
+ * at most twice as large as this one: where cheap samples (in the cache) and
+ * dear ones are mixed, a large claim holds up those who wait for its first
+ * batch.
+ */
 static void adapt(struct mr_worker *w, uint64_t ticks, uint64_t samples)
 {
-	uint64_t waits = w->wait_in + w->wait_out;
+	uint64_t waits = w->wait_in + w->wait_out, most;
 	double ns;
 
 	if (!samples || ticks <= waits)
@@ -285,8 +290,10 @@ static void adapt(struct mr_worker *w, uint64_t ticks, uint64_t samples)
 	w->stride = ns < CHEAP_NS && !w->ring ? STRIDE : 1;
 	if (w->counters)
 		mr_counters_pace(w->counters, w->sample_ns);
-	w->chunk = ns * w->l->max_chunk < CLAIM_NS ? w->l->max_chunk :
-						     (uint64_t)(CLAIM_NS / ns);
+	most = 2 * w->chunk < w->l->max_chunk ? 2 * w->chunk : w->l->max_chunk;
+	ns = w->sample_ns;
+	w->chunk =
+		ns * (double)most < CLAIM_NS ? most : (uint64_t)(CLAIM_NS / ns);
 	if (w->chunk < w->l->min_chunk)
 		w->chunk = w->l->min_chunk;
 	if (w->stride > w->chunk)
