@@ -8,10 +8,12 @@
 /*
  * Buffers between the three are finite, and each is unsteady: where two are
  * about equally fast, each waits for the other now and then, and the job is a
- * little slower than the slower of them. This exponent says how little: 3 %
- * where two are equal.
+ * little slower than the slower of them. These exponents say how little, where
+ * two are equal: 3 % for an accelerator, whose pace is even and whose batches
+ * lie ready; 11 % for preparation and storage, which meet at each sample.
  */
-#define SOFT 22.0
+#define SOFT	    22.0
+#define SOFT_SAMPLE 6.0
 
 #define BALANCED 0.10
 
@@ -186,18 +188,14 @@ void mr_setting_pack(const struct mr_diagnosis *d, const struct mr_setting *s,
 		out->cpu = s->cpu * us / (us + unpack);
 }
 
-/* Of several that a batch has to pass; 0: no limit. */
-static double soft_least(double a, double b, double c)
+/* Of two that a batch has to pass; 0: no limit. */
+static double soft_least(double a, double b, double soft)
 {
-	double low = lower(lower(a, b), c), sum = 0;
-	const double of[] = { a, b, c };
+	double low = lower(a, b);
 
-	if (!(low > 0))
-		return 0;
-	for (size_t i = 0; i < 3; i++)
-		if (of[i] > 0)
-			sum += pow(low / of[i], SOFT);
-	return low / pow(sum, 1 / SOFT);
+	if (!(a > 0) || !(b > 0))
+		return low;
+	return low / pow(pow(low / a, soft) + pow(low / b, soft), 1 / soft);
 }
 
 /* Samples held by the cache skip the read, and with `cache ram=` its copy. */
@@ -269,9 +267,10 @@ void mr_predict(const struct mr_diagnosis *d, const struct mr_setting *s,
 	o->beyond = d->points && s->threads > d->curve[d->points - 1].threads;
 	/* A storage that all nodes share. */
 	fetch = o->hits < 1 ? o->s / nodes / (1 - o->hits) : 0;
-	as_p = soft_least(o->g, o->p, 0);
+	as_p = soft_least(o->g, o->p, SOFT);
 	both = d->direct ? one_after_another(d, s, o) : o->p;
-	o->rate = soft_least(o->g, both, fetch);
+	both = soft_least(both, fetch, d->direct ? SOFT : SOFT_SAMPLE);
+	o->rate = soft_least(o->g, both, SOFT);
 	mr_model_stalls(o->g, as_p, o->rate, &o->prep_stall, &o->fetch_stall);
 	o->au = o->g > 0 ? o->rate / o->g : 1;
 	o->bottleneck = mr_model_limit(o->g, o->p, fetch);

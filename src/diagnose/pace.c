@@ -112,6 +112,14 @@ static bool over(const struct mr_pace *p, const struct window *w, size_t before,
 	return s >= all && (w->out->n > before || s >= PATIENCE * all);
 }
 
+/* Is the end of an epoch the end of it all? */
+static bool ends(const struct mr_pace *p, uint64_t start, uint64_t now)
+{
+	double s = (double)(now - start) / 1e9 - p->warm;
+
+	return p->to_end || (p->whole && 3 * s >= p->seconds);
+}
+
 int mr_pace(struct mr_loader *l, const struct mr_pace *p, struct mr_paced *out,
 	    struct mr_err *err)
 {
@@ -138,7 +146,7 @@ int mr_pace(struct mr_loader *l, const struct mr_pace *p, struct mr_paced *out,
 		}
 		if (e >= 0 && stopped(p, err))
 			e = MR_ESTATE;
-	} while (e >= 0 && !(e == MR_END && p->to_end) &&
+	} while (e >= 0 && !(e == MR_END && ends(p, start, now)) &&
 		 !over(p, &w, before, start, now));
 	if (e < 0)
 		return e;

@@ -18,6 +18,8 @@ struct mr_pace {
 	double seconds; /* to measure; longer until there is a batch */
 	double warm;	/* seconds at first that are not counted */
 	bool to_end;	/* stop at the end of the epoch */
+	bool whole;	/* stop at the end of one, after a third of the time at
+			 * least: hits of a cache differ within an epoch */
 	bool (*stop)(void *data); /* asked now and then; may be NULL */
 	void *data;
 };

@@ -19,15 +19,16 @@ enum {
 };
 
 /* Seconds, at a scale of 1. */
-#define WARM_FIRST 3.0
-#define ALONE	   2.5
-#define CURVE	   1.2
-#define READING	   1.0
-#define COLD	   4.0
-#define PACED	   2.5
-#define JOB	   6.0
-#define SETTLE	   0.4
-#define FILL	   6.0
+#define WARM_FIRST  3.0
+#define ALONE	    2.5
+#define CURVE	    1.2
+#define READING	    1.0
+#define COLD	    4.0
+#define PACED	    2.5
+#define JOB	    6.0
+#define SETTLE	    0.4
+#define SETTLE_SLOW 0.7
+#define FILL	    6.0
 
 /* ---- texts ---- */
 
@@ -103,13 +104,16 @@ struct run {
 static struct mr_pace pace_of(struct mr_phases *p, const struct run *r)
 {
 	double s = r->seconds * p->scale;
+	/* Reading ahead takes a while to find out what is in its way. */
+	bool slow = r->storage && *r->storage;
 
 	return (struct mr_pace){
 		.step = r->paced ? p->d->step_seconds : 0,
 		.batch = p->job.batch,
 		.seconds = s,
-		.warm = r->whole ? 0 : SETTLE * p->scale,
-		.to_end = r->evict || r->whole,
+		.warm = slow ? SETTLE_SLOW : SETTLE * p->scale,
+		.to_end = r->evict,
+		.whole = r->whole,
 		.stop = stop,
 		.data = p,
 	};
@@ -462,7 +466,7 @@ static double ram_for(const struct mr_phases *p, double share)
 static void shrink(struct mr_phases *p)
 {
 	struct mr_diagnosis *d = p->d;
-	double most = d->p.mean * limit(p, FILL) / 3;
+	double most = d->p.mean * p->scale * FILL / 3;
 	uint64_t least = 8 * p->job.batch;
 
 	if (most < (double)least)
@@ -531,9 +535,13 @@ static int storage_alone(struct mr_phases *p, struct mr_err *err)
 							st.storage.stream,
 							st.storage.latency,
 							st.storage.iops };
-		if (st.samples && st.storage.requests)
-			d->sample_requests = (double)st.storage.requests /
-					     (double)st.samples;
+		if (st.bytes_read && st.storage.requests)
+			d->sample_requests = (double)st.storage.requests *
+					     d->sample_bytes /
+					     (double)st.bytes_read;
+		/* Those in flight at the end were asked for, not needed. */
+		if (d->sample_requests < 1.1)
+			d->sample_requests = 1;
 	}
 	return 0;
 }
@@ -607,8 +615,9 @@ static int the_job(struct mr_phases *p, struct mr_err *err)
 			 .ram = ram_for(p, d->cache_share),
 			 .storage = profile,
 			 .paced = true,
-			 .seconds = JOB,
+			 .seconds = d->cache_share > 0 ? 2 * JOB : JOB,
 			 .fill = d->cache_share > 0,
+			 .whole = d->cache_share > 0,
 			 .epochs = 1,
 			 .evict = !*profile && p->job.local };
 	int e;
