@@ -58,7 +58,7 @@ def predicted(env, path, cache, storage, rate):
 
 def measured(env, pipeline, cache, storage, rate):
     d = output_json([env.millrace, "diagnose", pipeline, "--json",
-                     "--job-only", "--cache", f"{cache}%", "--storage",
+                     "--job-only", "--subset", "240", "--cache", f"{cache}%", "--storage",
                      storage, "--accelerator", str(rate), "--seconds",
                      "5" if env.quick else "10"])
     return d["as_f"]["mean"]
@@ -81,6 +81,8 @@ def compare(env, name, pipeline, points):
                                "error": 100 * (want / got - 1)})
         here = [abs(x["error"]) for x in points
                 if x["pipeline"] == name and x["storage"] == storage]
+        with open(os.path.join(env.out, "predict-points.json"), "w") as f:
+            json.dump(points, f, indent=1)
         say(f"  {name}, {storage}: median {statistics.median(here):.1f} %, "
             f"worst {max(here):.1f} %")
 
@@ -122,5 +124,3 @@ def main(env, report):
                      list(rows(points)), points)
     report.note("each pipeline was diagnosed once, under ssd; caches are "
                 "`cache ram=`, accelerators 0.3, 0.8 and 3 times P")
-    with open(os.path.join(env.out, "predict-points.json"), "w") as f:
-        json.dump(points, f, indent=1)

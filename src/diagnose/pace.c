@@ -86,11 +86,14 @@ static void count(struct window *w, uint64_t now, uint64_t samples)
 static void begin(struct window *w, const struct mr_pace *p,
 		  struct mr_paced *out, uint64_t now)
 {
+	/* of a long epoch at least the second half of the time */
+	double warm = p->whole ? p->warm + p->seconds / 2 : p->warm;
+
 	*w = (struct window){ .out = out,
 			      .least = p->seconds / 20 > WINDOW_MIN ?
 					       p->seconds / 20 :
 					       WINDOW_MIN,
-			      .counts = now + (uint64_t)(p->warm * 1e9) };
+			      .counts = now + (uint64_t)(warm * 1e9) };
 }
 
 /* ---- runs ---- */
@@ -112,12 +115,15 @@ static bool over(const struct mr_pace *p, const struct window *w, size_t before,
 	return s >= all && (w->out->n > before || s >= PATIENCE * all);
 }
 
-/* Is the end of an epoch the end of it all? */
-static bool ends(const struct mr_pace *p, uint64_t start, uint64_t now)
+/* An epoch has ended: is that the end of it all, or the beginning? */
+static bool ends(const struct mr_pace *p, struct window *w, uint64_t now)
 {
-	double s = (double)(now - start) / 1e9 - p->warm;
-
-	return p->to_end || (p->whole && 3 * s >= p->seconds);
+	if (p->whole && !w->since) {
+		w->since = now;
+		return false;
+	}
+	return p->to_end ||
+	       (p->whole && 4 * (double)(now - w->since) / 1e9 >= p->seconds);
 }
 
 int mr_pace(struct mr_loader *l, const struct mr_pace *p, struct mr_paced *out,
@@ -146,7 +152,7 @@ int mr_pace(struct mr_loader *l, const struct mr_pace *p, struct mr_paced *out,
 		}
 		if (e >= 0 && stopped(p, err))
 			e = MR_ESTATE;
-	} while (e >= 0 && !(e == MR_END && ends(p, start, now)) &&
+	} while (e >= 0 && !(e == MR_END && ends(p, &w, now)) &&
 		 !over(p, &w, before, start, now));
 	if (e < 0)
 		return e;

@@ -18,8 +18,9 @@ struct mr_pace {
 	double seconds; /* to measure; longer until there is a batch */
 	double warm;	/* seconds at first that are not counted */
 	bool to_end;	/* stop at the end of the epoch */
-	bool whole;	/* stop at the end of one, after a third of the time at
-			 * least: hits of a cache differ within an epoch */
+	bool whole;	/* count from the end of one epoch to that of another:
+			 * hits of a cache differ within one, and what comes
+			 * first has not settled */
 	bool (*stop)(void *data); /* asked now and then; may be NULL */
 	void *data;
 };

@@ -106,12 +106,13 @@ static struct mr_pace pace_of(struct mr_phases *p, const struct run *r)
 	double s = r->seconds * p->scale;
 	/* Reading ahead takes a while to find out what is in its way. */
 	bool slow = r->storage && *r->storage;
+	double few = p->scale < 1.0 / 3 ? 3 * p->scale : 1;
 
 	return (struct mr_pace){
 		.step = r->paced ? p->d->step_seconds : 0,
 		.batch = p->job.batch,
 		.seconds = s,
-		.warm = slow ? SETTLE_SLOW : SETTLE * p->scale,
+		.warm = slow ? SETTLE_SLOW * few : SETTLE * p->scale,
 		.to_end = r->evict,
 		.whole = r->whole,
 		.stop = stop,
@@ -207,10 +208,11 @@ static int measure(struct mr_phases *p, struct mr_loader *l,
 					 "time: F is a lower bound\n");
 		e = 0;
 	}
-	if (l->shape)
-		atomic_store(&l->shape->paused, false);
 	if (!e && r->fill)
 		e = begin_anew(l, err);
+	/* Not before: what is in flight would take its turns. */
+	if (l->shape)
+		atomic_store(&l->shape->paused, false);
 	if (!e && r->evict)
 		e = run_cold(p, l, r, &got, err);
 	else if (!e)

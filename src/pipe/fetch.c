@@ -700,6 +700,7 @@ int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,
 	if (!f)
 		return MR_ENOMEM;
 	f->l = l;
+	atomic_init(&f->guess, l->file_guess);
 	f->mode = mode;
 	f->remote = mr_fetch_remote(l);
 	f->at = f->origin = atomic_load(&l->next);
@@ -742,6 +743,7 @@ void mr_fetch_free(struct mr_fetch *f)
 		wake_fetcher(f);
 		pthread_join(f->thread, NULL);
 	}
+	f->l->file_guess = atomic_load(&f->guess);
 	mr_reader_fini(&f->reader);
 	mr_runs_fini(&f->runs);
 	for (uint64_t i = 0; f->entry && i < f->entries; i++)

@@ -104,6 +104,7 @@ struct mr_loader {
 	struct mr_worker *worker;
 	struct mr_thread_stats *stats;
 	struct mr_clock clock;
+	size_t file_guess; /* bytes of a file, that a fetch before learnt */
 	struct mr_fetch *fetch; /* NULL when the source cannot be located */
 	char *storage;		/* the text of the shaper's profile */
 	struct mr_evicted cold;

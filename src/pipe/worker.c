@@ -26,6 +26,7 @@ enum {
 	 * claims, is worth reading ahead. */
 	SLOW_NS = 50 * 1000,
 	SLOW_CLAIMS = 4,
+	SLOW_CACHED = 2, /* of the last 64, with a cache */
 };
 
 /* ---- measuring ---- */
@@ -34,6 +35,14 @@ static double cpu_ns(const struct rusage *u)
 {
 	return (double)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) * 1e9 +
 	       (double)(u->ru_utime.tv_usec + u->ru_stime.tv_usec) * 1e3;
+}
+
+/* Where most samples come from the cache, the few others may be all that is
+ * waited for. */
+static bool is_slow(const struct mr_worker *w)
+{
+	return __builtin_popcountll(w->slow & 0xff) >= SLOW_CLAIMS ||
+	       (w->l->cache && __builtin_popcountll(w->slow) >= SLOW_CACHED);
 }
 
 /*
@@ -57,10 +66,9 @@ static double own_time(struct mr_worker *w, double ns, uint64_t samples)
 	if (slept > 0 && off > 0)
 		blocked = off * slept / (slept + taken);
 	mr_count(&w->stats->blocked, (uint64_t)(blocked / w->ns_per_tick));
-	w->slow =
-		(uint8_t)(w->slow << 1 | (blocked > SLOW_NS * (double)samples &&
-					  blocked > ns / 4));
-	if (w->l->fetch && __builtin_popcount(w->slow) >= SLOW_CLAIMS)
+	w->slow = w->slow << 1 |
+		  (blocked > SLOW_NS * (double)samples && blocked > ns / 4);
+	if (w->l->fetch && is_slow(w))
 		mr_fetch_poke(w->l->fetch, w->guess);
 	return cpu + blocked < ns ? cpu + blocked : ns;
 }

@@ -55,7 +55,7 @@ struct mr_worker {
 	struct rusage before;
 	struct mr_slot *owed; /* its batch is ready, its consumer asleep, */
 	uint64_t owed_at;     /* since then */
-	uint8_t slow;	      /* a bit for each of the last claims */
+	uint64_t slow;	      /* a bit for each of the last claims */
 	double sample_ns;     /* of late */
 	uint64_t late;	      /* of its sleeps under a shaper */
 };
