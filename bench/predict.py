@@ -9,7 +9,8 @@ import photos
 from common import Failed, output, output_json, say
 
 QUESTION = "how far are predictions from measurements?"
-CACHES = range(0, 101, 10)
+STEP = int(os.environ.get("BENCH_PREDICT_STEP", "10"))   # percent
+CACHES = range(0, 101, STEP)
 STORAGES = ("hdd", "ceph-hdd", "ssd")
 ACCELERATORS = {"slow": 0.3, "medium": 0.8, "fast": 3.0}   # of P
 MEDIAN, WORST = 5.0, 12.0       # percent
@@ -122,5 +123,6 @@ def main(env, report):
     report.add_table("errors by pipeline and storage",
                      ("", "points", "median", "worst", "where"),
                      list(rows(points)), points)
+    report.setting(caches=f"0 to 100 % in steps of {STEP}")
     report.note("each pipeline was diagnosed once, under ssd; caches are "
                 "`cache ram=`, accelerators 0.3, 0.8 and 3 times P")

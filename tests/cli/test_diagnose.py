@@ -23,7 +23,7 @@ def no_nan(text):
     return json.loads(text, parse_constant=refuse)
 
 
-def diagnose(mill, pipeline, *options, seconds="4"):
+def diagnose(mill, pipeline, *options, seconds="3"):
     return no_nan(mill("diagnose", pipeline, "--seconds", seconds, "--json",
                        *options).stdout)
 
@@ -54,7 +54,7 @@ def test_who_is_slow_is_told_in_all_orders(mill, order, cache):
                 (more < 0.05 or (slowest == "cpu" and not QUIET)))
 
     for attempt in range(3):
-        d = diagnose(mill, *job(**rate, cache=cache), seconds=str(3 + attempt))
+        d = diagnose(mill, *job(**rate, cache=cache), seconds=str(2 + attempt))
         if right(d):
             break
     assert right(d), d
@@ -68,7 +68,7 @@ def test_who_is_slow_is_told_in_all_orders(mill, order, cache):
 
 def test_equally_fast_ones_are_balanced(mill):
     for attempt in range(4):
-        d = diagnose(mill, *job(2000, 300, 300), seconds=str(4 + attempt))
+        d = diagnose(mill, *job(2000, 300, 300), seconds=str(3 + attempt))
         if d["verdict"]["bottleneck"] == "balanced":
             break
     assert d["verdict"]["bottleneck"] == "balanced"
