@@ -62,7 +62,7 @@ static struct rates alone(const struct mr_diagnosis *d)
 	struct rates r = { .g = d->g.n ? d->g.mean : d->as_g.mean };
 
 	if (d->p.n)
-		r.p = d->p.mean;
+		r.p = mr_model_cached(d, d->p.mean, d->cache_share);
 	else if (d->as_p.n && d->as_p.mean < d->as_g.mean * (1 - FED))
 		r.p = d->as_p.mean;
 	if (d->s.n && d->cache_share < 1)

@@ -198,18 +198,23 @@ static double soft_least(double a, double b, double soft)
 	return low / pow(pow(low / a, soft) + pow(low / b, soft), 1 / soft);
 }
 
-/* Samples held by the cache skip the read, and with `cache ram=` its copy. */
+double mr_model_cached(const struct mr_diagnosis *d, double rate, double hits)
+{
+	double cached;
+
+	if (!d->pc.n || !d->p.n || !(d->p.mean > 0) || !(d->pc.mean > 0) ||
+	    !(rate > 0))
+		return rate;
+	cached = rate * d->pc.mean / d->p.mean;
+	return 1 / (hits / cached + (1 - hits) / rate);
+}
+
 static double prep_rate(const struct mr_diagnosis *d,
 			const struct mr_setting *s, double hits)
 {
 	double p = mr_model_prep(d, s->threads) * s->cpu;
 
-	if (!s->lru && d->pc.n && d->p.n && d->p.mean > 0 && d->pc.mean > 0) {
-		double cached = p * d->pc.mean / d->p.mean;
-
-		p = 1 / (hits / cached + (1 - hits) / p);
-	}
-	return p;
+	return s->lru ? p : mr_model_cached(d, p, hits);
 }
 
 static double storage_rate(const struct mr_diagnosis *d,

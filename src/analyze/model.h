@@ -43,6 +43,10 @@ void mr_predict(const struct mr_diagnosis *d, const struct mr_setting *s,
  * was measured, and beyond it by what the curve loses per thread. */
 double mr_model_prep(const struct mr_diagnosis *d, double threads);
 
+/* Preparation at that rate when a share of the samples comes from `cache
+ * ram=`, which skips the read and its copy, and the steps before it. */
+double mr_model_cached(const struct mr_diagnosis *d, double rate, double hits);
+
 /* Samples/s that a storage of such limits gives, with so many reads in
  * flight; 0: it sets no limit. */
 double mr_model_storage(const struct mr_storage_limits *l, double bytes,

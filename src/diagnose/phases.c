@@ -461,7 +461,7 @@ static double ram_for(const struct mr_phases *p, double share)
 {
 	double n = share * (double)p->subset * (entry_bytes(p) + 192);
 
-	return n < 1 << 20 ? 1 << 20 : n;
+	return n < 4096 ? 4096 : n; /* the least that there is */
 }
 
 /* An epoch of preparation fills a cache, and should not take long. */

@@ -29,9 +29,9 @@ def diagnose(mill, pipeline, *options, seconds="3"):
 
 
 def job(accelerator, cpu, storage, cache=0):
-    """A pipeline and options of these rates; the cache leaves the storage
-    that share to do."""
-    cost = 2 / cpu
+    """A pipeline and options of these rates; the cache leaves storage and CPU
+    (what samples cost is before it) that share to do."""
+    cost = 2 / cpu / (1 - cache)
     # the label has 8 bytes
     bw = storage * (1 - cache) * (BYTES + 8)
     return (f"synthetic shape={BYTES} count=100000 cost={cost * 1e6:.0f}us | "
