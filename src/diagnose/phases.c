@@ -613,13 +613,14 @@ static int the_job(struct mr_phases *p, struct mr_err *err)
 	struct mr_diagnosis *d = p->d;
 	const char *profile = p->job.opt.storage;
 	bool slow = *profile || p->job.local || p->job.remote;
+	bool whole = *profile || d->cache_share > 0;
 	struct run r = { .what = d->cache_share > 0 ? WITH_CACHE : WITH_STEPS,
 			 .ram = ram_for(p, d->cache_share),
 			 .storage = profile,
 			 .paced = true,
-			 .seconds = d->cache_share > 0 ? 2 * JOB : JOB,
+			 .seconds = whole ? 2 * JOB : JOB,
 			 .fill = d->cache_share > 0,
-			 .whole = d->cache_share > 0,
+			 .whole = whole,
 			 .epochs = 1,
 			 .evict = !*profile && p->job.local };
 	int e;
