@@ -98,6 +98,7 @@ struct mr_diagnosis {
 	double depth;			 /* reads in flight that were used */
 	double cache_bytes;		 /* of the job's cache; 0: none */
 	double cache_share;		 /* of the data set that it holds */
+	double entry_bytes;		 /* of a sample in the job's cache */
 	bool direct;	      /* workers read by themselves, and wait for it */
 	double cold_stayed;   /* share of bytes that could not be evicted */
 	double warm_resident; /* share of bytes in memory while P was

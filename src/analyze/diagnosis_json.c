@@ -36,19 +36,20 @@ struct key {
 	}
 
 static const struct key measured[] = {
-	MUST(D, samples, UINT),	     MUST(D, batch, UINT),
-	MUST(D, threads, INT),	     KEY(D, cores, INT),
-	KEY(D, sampled, UINT),	     KEY(D, seconds, REAL),
-	KEY(D, sample_bytes, REAL),  KEY(D, sample_requests, REAL),
-	KEY(D, accelerator, TEXT),   KEY(D, step_seconds, REAL),
-	KEY(D, profile, TEXT),	     KEY(D, depth, REAL),
-	KEY(D, cache_bytes, REAL),   KEY(D, cache_share, REAL),
-	KEY(D, direct, BOOL),	     KEY(D, cold_stayed, REAL),
-	KEY(D, warm_resident, REAL), KEY(D, g, FIGURE),
-	KEY(D, p, FIGURE),	     KEY(D, s, FIGURE),
-	KEY(D, c, FIGURE),	     KEY(D, pc, FIGURE),
-	MUST(D, as_g, FIGURE),	     KEY(D, as_p, FIGURE),
-	KEY(D, as_f, FIGURE),	     KEY(D, page, FIGURE),
+	MUST(D, samples, UINT),	    MUST(D, batch, UINT),
+	MUST(D, threads, INT),	    KEY(D, cores, INT),
+	KEY(D, sampled, UINT),	    KEY(D, seconds, REAL),
+	KEY(D, sample_bytes, REAL), KEY(D, sample_requests, REAL),
+	KEY(D, accelerator, TEXT),  KEY(D, step_seconds, REAL),
+	KEY(D, profile, TEXT),	    KEY(D, depth, REAL),
+	KEY(D, cache_bytes, REAL),  KEY(D, cache_share, REAL),
+	KEY(D, entry_bytes, REAL),  KEY(D, direct, BOOL),
+	KEY(D, cold_stayed, REAL),  KEY(D, warm_resident, REAL),
+	KEY(D, g, FIGURE),	    KEY(D, p, FIGURE),
+	KEY(D, s, FIGURE),	    KEY(D, c, FIGURE),
+	KEY(D, pc, FIGURE),	    MUST(D, as_g, FIGURE),
+	KEY(D, as_p, FIGURE),	    KEY(D, as_f, FIGURE),
+	KEY(D, page, FIGURE),
 };
 
 #define L struct mr_storage_limits

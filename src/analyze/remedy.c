@@ -131,7 +131,8 @@ static void say_cache(const struct mr_diagnosis *d, double bytes,
 static void a_cache(struct advice *a)
 {
 	const struct mr_diagnosis *d = a->d;
-	double all = (double)d->samples * d->sample_bytes, share, other;
+	double each = d->entry_bytes > 0 ? d->entry_bytes : d->sample_bytes;
+	double all = (double)d->samples * each, share, other;
 	struct mr_setting s = a->now;
 	struct mr_outcome o;
 	struct mr_remedy *r;

@@ -276,6 +276,9 @@ static int choose(struct mr_phases *p, struct mr_err *err)
 			(double)st.bytes_read / (double)st.step[0].calls;
 	else if (st.samples)
 		d->sample_bytes = (double)st.bytes_out / (double)st.samples;
+	/* A source may unpack what it reads. */
+	d->entry_bytes =
+		st.samples ? (double)st.bytes_out / (double)st.samples : 0;
 	d->sample_requests = 1;
 	fit = d->sample_bytes > 0 ? (uint64_t)((double)mr_machine_memory() / 8 /
 					       d->sample_bytes) :
@@ -451,9 +454,9 @@ static double entry_bytes(const struct mr_phases *p)
 	const struct mr_diagnosis *d = p->d;
 	int k = p->job.place - 1;
 
-	return k > 0 && k < d->steps && d->step[k].bytes_out > 0 ?
-		       d->step[k].bytes_out :
-		       d->sample_bytes;
+	if (k > 0 && k < d->steps && d->step[k].bytes_out > 0)
+		return d->step[k].bytes_out;
+	return d->entry_bytes > 0 ? d->entry_bytes : d->sample_bytes;
 }
 
 /* Of a cache for so much of what we look at; each entry has a head. */
@@ -484,6 +487,7 @@ static int size_cache(struct mr_phases *p, struct mr_err *err)
 	double all = (double)d->samples * entry_bytes(p);
 	int e = 0;
 
+	d->entry_bytes = entry_bytes(p);
 	d->cache_bytes = p->job.ram;
 	if (*p->cache)
 		e = mr_model_cache(p->cache, all, &d->cache_bytes, err);

@@ -91,7 +91,8 @@ static int set_codec(const struct mr_diagnosis *d, const char *name,
 static int set_cache(const struct mr_diagnosis *d, const char *text,
 		     struct mr_setting *s, struct mr_err *err)
 {
-	double all = (double)d->samples * d->sample_bytes, bytes;
+	double each = d->entry_bytes > 0 ? d->entry_bytes : d->sample_bytes;
+	double all = (double)d->samples * each, bytes;
 	int e = mr_model_cache(text, all, &bytes, err);
 
 	if (e)
