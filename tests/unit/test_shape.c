@@ -513,6 +513,34 @@ static void test_files_are_evicted_also_when_just_written(void **state)
 	assert_int_equal(sum.unknown, 0);
 }
 
+static void test_residency_is_told_of_a_part_of_a_file(void **state)
+{
+	static char bytes[300000];
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), all = 0, in = 0;
+	struct mr_evicted sum = { 0 };
+	const char *path = textf("%s/part", top);
+
+	(void)state;
+	put("part", bytes, sizeof(bytes));
+	if (mr_resident_extent(path, page + 5, page, &all, &in))
+		skip();
+	/* the page where it begins, and the one where it ends */
+	assert_int_equal(all, 2 * page);
+	assert_int_equal(in, 2 * page);
+	/* adds up; no further than the end, and nothing beyond it */
+	assert_int_equal(mr_resident_extent(path, 0, UINT64_MAX, &all, &in), 0);
+	assert_int_equal(mr_resident_extent(path, 1 << 20, page, &all, &in), 0);
+	assert_int_equal(all, (2 + (sizeof(bytes) + page - 1) / page) * page);
+	assert_int_equal(in, all);
+	assert_int_equal(mr_resident_extent(top, 0, 1, &all, &in), -1);
+	if (in_memory_only())
+		return;
+	mr_evict_file(path, &sum);
+	in = 0;
+	assert_int_equal(mr_resident_extent(path, 0, UINT64_MAX, &all, &in), 0);
+	assert_int_equal(in, 0);
+}
+
 static void test_a_cold_loader_counts_each_file_once(void **state)
 {
 	struct mr_options opt;
@@ -654,6 +682,7 @@ int main(void)
 		cmocka_unit_test(
 			test_a_depth_that_is_not_the_limit_is_left_alone),
 		cmocka_unit_test(test_files_are_evicted_also_when_just_written),
+		cmocka_unit_test(test_residency_is_told_of_a_part_of_a_file),
 		cmocka_unit_test(test_a_cold_loader_counts_each_file_once),
 		cmocka_unit_test(test_a_shaped_loader_gives_the_same_bytes),
 		cmocka_unit_test(
