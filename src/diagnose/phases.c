@@ -199,7 +199,7 @@ static int measure(struct mr_phases *p, struct mr_loader *l,
 	int e = 0;
 
 	if (r->fill && l->shape)
-		atomic_store(&l->shape->paused, true);
+		mr_shape_pause(l->shape, true);
 	for (int i = 0; !e && r->fill && i < r->epochs; i++)
 		e = mr_pace_skip(l, mr_loader_epoch_samples(l), limit(p, FILL),
 				 &pace, NULL, err);
@@ -212,7 +212,7 @@ static int measure(struct mr_phases *p, struct mr_loader *l,
 		e = begin_anew(l, err);
 	/* Not before: what is in flight would take its turns. */
 	if (l->shape)
-		atomic_store(&l->shape->paused, false);
+		mr_shape_pause(l->shape, false);
 	if (!e && r->evict)
 		e = run_cold(p, l, r, &got, err);
 	else if (!e)

@@ -112,6 +112,25 @@ static void test_idle_time_gives_no_credit(void **state)
 	mr_shape_fini(&s);
 }
 
+static void test_a_pause_has_no_limits_and_counts_nothing(void **state)
+{
+	struct mr_shape s = shape_of("iops=100,latency=1ms");
+	uint64_t n, bytes;
+
+	(void)state;
+	mr_shape_pause(&s, true);
+	for (int i = 0; i < 50; i++)
+		assert_int_equal(due(&s, 0, 1000), 0);
+	mr_shape_count(&s, &n, &bytes);
+	assert_true(n == 0 && bytes == 0);
+	mr_shape_pause(&s, false);
+	assert_int_equal(due(&s, 0, 1000), MS);
+	assert_int_equal(due(&s, 0, 1000), 11 * MS);
+	mr_shape_count(&s, &n, &bytes);
+	assert_true(n == 2 && bytes == 2000);
+	mr_shape_fini(&s);
+}
+
 /* As one thread would read: the next when the last is there. */
 static uint64_t one_by_one(const char *profile, int n, uint64_t bytes)
 {
@@ -663,6 +682,7 @@ int main(void)
 		cmocka_unit_test(test_one_request_is_as_slow_as_a_stream),
 		cmocka_unit_test(test_all_requests_together_get_the_bandwidth),
 		cmocka_unit_test(test_idle_time_gives_no_credit),
+		cmocka_unit_test(test_a_pause_has_no_limits_and_counts_nothing),
 		cmocka_unit_test(
 			test_a_page_cache_answers_what_was_read_of_late),
 		cmocka_unit_test(test_without_a_page_cache_nothing_is_held),
