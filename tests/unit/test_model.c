@@ -222,6 +222,42 @@ static void test_verdicts_of_all_orders(void **state)
 	mr_diagnosis_fini(&d);
 }
 
+/* As conclude(), but 12 % of the time is waiting that no rate explains. */
+static void conclude_uneven(unsigned windows, uint64_t samples,
+			    struct mr_diagnosis *d)
+{
+	*d = job(1000, 4000, 3000);
+	d->pipeline = strdup("files photos | batch 64");
+	d->samples = samples;
+	d->as_f = about(880);
+	d->as_f.n = windows;
+	mr_diagnosis_conclude(d);
+	assert_string_equal(d->bottleneck, "accelerator");
+}
+
+static void test_an_accelerator_that_waits_is_not_said_to_be_fed(void **state)
+{
+	struct mr_diagnosis d;
+
+	(void)state;
+	conclude(1000, 4000, 3000, &d);
+	assert_non_null(
+		strstr(d.verdict, "1,000 samples/s and gets them; 0 %"));
+	mr_diagnosis_fini(&d);
+	conclude_uneven(20, 100000, &d);
+	assert_null(strstr(d.verdict, "gets them"));
+	assert_non_null(strstr(d.verdict, "accelerator-bound: "));
+	assert_non_null(strstr(d.verdict, " 12 % of an epoch is waiting: "
+					  "batches come unevenly"));
+	mr_diagnosis_fini(&d);
+	conclude_uneven(3, 100000, &d);
+	assert_non_null(strstr(d.verdict, "too few batches were seen"));
+	mr_diagnosis_fini(&d);
+	conclude_uneven(20, 7 * 64 + 63, &d);
+	assert_non_null(strstr(d.verdict, "too few batches were seen"));
+	mr_diagnosis_fini(&d);
+}
+
 static void test_storage_is_mended_by_a_cache_of_the_right_size(void **state)
 {
 	const struct mr_remedy *cache;
@@ -360,6 +396,8 @@ int main(void)
 		cmocka_unit_test(
 			test_workers_that_read_by_themselves_wait_for_it),
 		cmocka_unit_test(test_verdicts_of_all_orders),
+		cmocka_unit_test(
+			test_an_accelerator_that_waits_is_not_said_to_be_fed),
 		cmocka_unit_test(
 			test_storage_is_mended_by_a_cache_of_the_right_size),
 		cmocka_unit_test(test_preparation_is_mended_by_threads),
