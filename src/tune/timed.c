@@ -6,14 +6,8 @@
 #include <sys/stat.h>
 
 #include "core/clock.h"
-#include "pipe/loader.h"
+#include "diagnose/trial.h"
 #include "tune/tuner.h"
-
-enum { COLD_ROUNDS = 8 };
-
-#define SETTLE	    0.2 /* seconds */
-#define SETTLE_SLOW 0.6 /* reading ahead takes a while to find its depth */
-#define FILL	    8.0 /* at most */
 
 bool mr_tuner_tell(struct mr_tuner *u, const char *what)
 {
@@ -31,63 +25,20 @@ static bool stop(void *data)
 	return mr_tuner_tell(data, NULL);
 }
 
-static int begin_anew(struct mr_loader *l, struct mr_err *err)
-{
-	struct mr_state at;
-
-	mr_loader_state(l, &at);
-	return mr_loader_seek(l, &at, err);
-}
-
-/* What has been read once is in memory: again and again from the start. */
-static int time_cold(struct mr_loader *l, const struct mr_pace *pace,
-		     struct mr_paced *got, struct mr_err *err)
-{
-	uint64_t until =
-		mr_clock_ns() + (uint64_t)((pace->seconds + pace->warm) * 1e9);
-	int e = 0;
-
-	for (int i = 0;
-	     !e && i < COLD_ROUNDS && (i == 0 || mr_clock_ns() < until); i++) {
-		e = mr_loader_evict(l, NULL, NULL, err);
-		if (!e)
-			e = begin_anew(l, err);
-		if (!e)
-			e = mr_pace(l, pace, got, err);
-	}
-	return e;
-}
-
-/* An epoch without limits: sums are checked, and caches filled, once. */
-static int fill(struct mr_loader *l, const struct mr_pace *pace,
-		struct mr_err *err)
-{
-	int e;
-
-	if (l->shape)
-		atomic_store(&l->shape->paused, true);
-	e = mr_pace_skip(l, mr_loader_epoch_samples(l), FILL, pace, NULL, err);
-	if (e >= 0)
-		e = begin_anew(l, err);
-	if (l->shape)
-		atomic_store(&l->shape->paused, false);
-	return e;
-}
-
 int mr_tuner_time(struct mr_tuner *u, const struct mr_timed *r,
 		  struct mr_figure *f, struct mr_stats *st, struct mr_err *err)
 {
-	struct mr_options opt = u->opt;
-	bool slow = r->storage && *r->storage;
-	double few = u->scale < 1.0 / 3 ? 3 * u->scale : 1;
-	struct mr_pace pace = {
-		.seconds = r->seconds * u->scale,
-		.warm = few * (slow ? SETTLE_SLOW : SETTLE),
-		.to_end = r->evict,
-		.stop = stop,
-		.data = u,
+	const struct mr_job job = { .batch = u->t->batch };
+	const struct mr_setup setup = {
+		.job = &job, .scale = u->scale, .stop = stop, .data = u
 	};
-	struct mr_paced got = { 0 };
+	const struct mr_trial trial = { .storage = r->storage,
+					.seconds = r->seconds,
+					.fill = r->fill,
+					.epochs = 1,
+					.evict = r->evict };
+	struct mr_options opt = u->opt;
+	struct mr_trial_found found;
 	struct mr_loader *l;
 	int e;
 
@@ -102,16 +53,9 @@ int mr_tuner_time(struct mr_tuner *u, const struct mr_timed *r,
 	e = mr_loader_open_with(&l, r->text, &opt, err);
 	if (e)
 		return e;
-	pace.batch = l->rows;
-	if (r->evict)
-		pace.warm = 0;
-	if (!e && r->fill)
-		e = fill(l, &pace, err);
+	e = mr_trial_measure(&setup, &trial, l, &found, err);
 	if (!e)
-		e = r->evict ? time_cold(l, &pace, &got, err) :
-			       mr_pace(l, &pace, &got, err);
-	if (!e)
-		*f = mr_paced_figure(&got);
+		*f = found.rate;
 	if (!e && st)
 		mr_loader_stats(l, st);
 	mr_loader_close(l);

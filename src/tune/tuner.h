@@ -3,7 +3,6 @@
 #ifndef MR_TUNE_TUNER_H
 #define MR_TUNE_TUNER_H
 
-#include "diagnose/pace.h"
 #include "tune/scratch.h"
 #include "tune/tuning.h"
 
