@@ -288,7 +288,7 @@ function totals(s) {
 }
 function epochChart() {
 	const s = section("epochs", "Total time by epochs", "With the preparation; diamonds: from there on the one is done before the other.");
-	const lines = (SHOWN.length ? SHOWN : ALL.slice(0, 8)).map(totals).filter(Boolean), of = new Map(lines.map(t => [t.s.id, t]));
+	const lines = (SHOWN.length ? SHOWN : [...ALL].sort(byScore).slice(0, 8)).map(totals).filter(Boolean), of = new Map(lines.map(t => [t.s.id, t]));
 	if (!lines.length)
 		return nothing(s, "There is no strategy to show.");
 	const evens = list(D.break_even).filter(b => of.has(b.a) && of.has(b.b) && num(b.epoch) >= 0);
