@@ -69,7 +69,7 @@ def levels(lab, m):
     return {"no-cache": lambda: rate(lab, m, m.text()),
             "sys-cache": lambda: rate(lab, m, m.text(), storage=""),
             "app-cache": lambda: later(lab, m, m.text(cache=held), storage="",
-                                       memory=held + (1 << 30))[1]}
+                                       memory=held + (1 << 30))}
 
 
 def fig9(lab, report):
@@ -163,7 +163,7 @@ class Folder:
                    timeout=LONGEST)
             os.sync()
             os.rename(self.path + ".part", self.path)
-        self.text = (f"npy '{self.path}/*.npy' | batch 16" if files else
+        self.text = (f"npy '{self.path}/data-*.npy' | batch 16" if files else
                      f"files '{self.path}' | batch 16")
 
 

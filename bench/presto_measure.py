@@ -33,19 +33,23 @@ class Lab(Env):
     def rates(self, jobs, report, rounds=None):
         """Runs jobs (name -> function giving a number) in rounds; returns
         name -> list of values. What failed is in the report."""
-        self.noise = Noise()
         watched = {k: self.noise.watch(j) for k, j in jobs.items()}
         values, failed = interleave(watched, rounds or self.repeats)
         for name, reason in failed.items():
             report.fail(str(name), reason)
+        return {k: list(v.values()) for k, v in values.items()}
+
+
+    def tell_noise(self, report):
+        """What others did meanwhile, into the report; begins anew."""
+        report.top["noise"] = s = self.noise.summary()
         if self.noise.disturbed():
             report.top["disturbed"] = True
-            s = self.noise.summary()
             report.note("others took "
                         f"{s['others_cores_median']:.2f} cores, the host "
                         f"{s['stolen_cores_median']:.2f}, while this was "
                         "measured: rates that the CPU limits are too low")
-        return {k: list(v.values()) for k, v in values.items()}
+        self.noise = Noise()
 
 
 def run(lab, p, text, *options, threads=None, storage=None, order=None,
@@ -71,21 +75,28 @@ def warm(lab, p, text):
 def rate(lab, p, text, field=None, seconds=None, **kw):
     """Samples/s over some seconds, in as many epochs as that takes; or with
     field a function of the run's JSON."""
-    r = run(lab, p, text, "--seconds", seconds or lab.seconds, **kw)
+    seconds = seconds or lab.seconds
+    r = run(lab, p, text, "--seconds", seconds, **kw)
+    while not r["samples"] and seconds < 60:    # not a batch in that time
+        seconds *= 3
+        r = run(lab, p, text, "--seconds", seconds, **kw)
+    if not r["samples"]:
+        raise Failed(f"no batch in {seconds:.0f} s")
     return field(r) if field else r["samples"] / r["seconds"]
 
 
 def later(lab, p, text, **kw):
-    """(samples/s of the first epoch, of those after it): caches are empty in
-    the first. Two runs; the second goes on for some time."""
+    """Samples/s of the epochs after the first, which fills the caches: what
+    a longer run has more than one of a single epoch."""
     first = run(lab, p, text, "--epochs", 1, **kw)
-    both = run(lab, p, text, "--seconds",
-               round(first["seconds"] + lab.seconds, 3), **kw)
-    more = both["samples"] - first["samples"]
-    time = both["seconds"] - first["seconds"]
-    if more <= 0 or time <= 0:
-        raise Failed("the second run was not longer than the first")
-    return first["samples"] / first["seconds"], more / time
+    for length in (("--seconds", round(first["seconds"] + lab.seconds, 3)),
+                   ("--epochs", 20)):   # where that was too short
+        both = run(lab, p, text, *length, **kw)
+        more = both["samples"] - first["samples"]
+        time = both["seconds"] - first["seconds"]
+        if more > 0 and time > 0:
+            return more / time
+    raise Failed("twenty epochs took no longer than one: too few samples")
 
 
 def median(values):

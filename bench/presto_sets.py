@@ -69,8 +69,10 @@ class Pipeline:
         self.cwd = os.path.normpath(os.path.join(self.root, where))
         self.splits = SPLITS[name]
         self.made(words)
-        if name.startswith("cv2"):      # few: more than a batch in an epoch
-            self.steps[-1] = "batch 4"
+        # Small batches: a run that is cut off after some time has whole ones.
+        most = min(4 if name.startswith("cv2") else 16, self.count // 4)
+        self.steps[-1] = re.sub(r"^batch \d+", f"batch {most}",
+                                self.steps[-1])
 
     def made(self, words):
         """Makes the data where it is missing."""
