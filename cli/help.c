@@ -55,7 +55,9 @@ static void option_tail(const struct mr_param *p, struct mr_str *out)
 		mr_str_addf(out, " (default %s)", p->def);
 }
 
-static void table_help(const struct mr_param *params, FILE *out)
+/* but: a table whose options are not told again, or NULL. */
+static void table_help(const struct mr_param *params,
+		       const struct mr_param *but, FILE *out)
 {
 	size_t n = mr_param_count(params);
 
@@ -64,6 +66,8 @@ static void table_help(const struct mr_param *params, FILE *out)
 		struct mr_str tail = { 0 };
 		int col;
 
+		if (but && mr_param_find(but, params[i].name))
+			continue;
 		option_head(&params[i], head, sizeof(head));
 		option_tail(&params[i], &tail);
 		col = fprintf(out, "  %s", head);
@@ -84,9 +88,9 @@ void cli_help(const struct cli_command *c, FILE *out)
 		fprintf(out, "\n%s", c->more);
 	if (mr_param_count(c->options) || c->takes_loader_options)
 		fputs("\noptions:\n", out);
-	table_help(c->options, out);
+	table_help(c->options, NULL, out);
 	if (c->takes_loader_options)
-		table_help(mr_option_params(), out);
+		table_help(mr_option_params(), c->options, out);
 	fputs("  -h, --help            this text\n", out);
 }
 

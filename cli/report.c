@@ -87,8 +87,8 @@ static void print_storage(const struct mr_stats *st)
 		return;
 	printf("storage as %s", st->storage.profile);
 	if (!st->storage.requests)
-		printf(", which nothing was read from: the source makes its "
-		       "samples, or reads them by itself");
+		printf(", which nothing was read from: no sample was taken, "
+		       "or the source reads past it");
 	if (st->storage.mb_per_s > 0)
 		printf(", which allows %.1f MB/s for such requests: %.0f %% "
 		       "of it used",

@@ -103,30 +103,39 @@ static void print_report(const struct mr_store_options *opt,
 		       opt->out, *r->rest ? " | " : "", r->rest);
 }
 
-int cli_store(const char *command, const char *pipeline,
-	      struct mr_store_options *opt, bool json)
+int cli_store_quietly(const char *command, const char *pipeline,
+		      struct mr_store_options *opt, struct mr_store_report *r)
 {
 	struct storing s = { .out = opt->out, .progress.label = command };
-	struct mr_store_report r;
 	struct mr_err err;
 	int e;
 
 	opt->progress = progress;
 	opt->data = &s;
 	cli_catch_signals();
-	opt->planned = json ? NULL : print_plan;
-	e = mr_store(pipeline, opt, &r, &err);
+	e = mr_store(pipeline, opt, r, &err);
 	if (s.begun)
 		cli_progress_end(&s.progress);
 	if (e)
 		return cli_fail(&err);
-	if (json)
-		print_json(opt, &r);
-	else if (!opt->dry_run && r.complete)
-		print_report(opt, &r);
-	if (opt->dry_run || r.complete)
+	if (opt->dry_run || r->complete)
 		return EXIT_DONE;
 	fprintf(stderr, "millrace: stopped; run the same command again to go "
 			"on\n");
 	return EXIT_FAILED;
+}
+
+int cli_store(const char *command, const char *pipeline,
+	      struct mr_store_options *opt, bool json)
+{
+	struct mr_store_report r;
+	int code;
+
+	opt->planned = json ? NULL : print_plan;
+	code = cli_store_quietly(command, pipeline, opt, &r);
+	if (code == EXIT_DONE && json)
+		print_json(opt, &r);
+	else if (code == EXIT_DONE && !opt->dry_run)
+		print_report(opt, &r);
+	return code;
 }

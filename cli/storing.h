@@ -9,4 +9,8 @@
 int cli_store(const char *command, const char *pipeline,
 	      struct mr_store_options *opt, bool json);
 
+/* The same, with no more than progress and errors. */
+int cli_store_quietly(const char *command, const char *pipeline,
+		      struct mr_store_options *opt, struct mr_store_report *r);
+
 #endif

@@ -8,9 +8,11 @@
 #include "core/file.h"
 #include "script.h"
 
+enum { JSON_MAX = 16 << 20 };
+
 struct diagnose {
 	struct mr_options loader;
-	const char *accelerator, *cache, *out, *html;
+	const char *accelerator, *cache, *from, *out, *html;
 	double step_time, seconds;
 	bool job_only, json, keep_running;
 	int64_t which_loader;
@@ -37,7 +39,11 @@ static const struct mr_param options[] = {
 		"of a script: let it go on when it has been measured"),
 	MR_INT(D, which_loader, "1", 1, 1000,
 	       "of a script: measure its loop over the n-th DataLoader"),
-	MR_TEXT(D, out, "", "write the diagnosis to this file, for `whatif`"),
+	MR_TEXT(D, from, "",
+		"measure nothing: show the diagnosis that `--out` or `--json` "
+		"wrote to this file"),
+	MR_TEXT(D, out, "",
+		"write the diagnosis to this file, for `whatif` and `--from`"),
 	MR_TEXT(D, html, "",
 		"write it as a page to this file, too, with charts"),
 	MR_BOOL(D, json, "no", "print one JSON object instead of text"),
@@ -66,11 +72,11 @@ static int save(const char *path, const char *json, struct mr_err *err)
 }
 
 /* Last: a page that cannot be written takes nothing else away. */
-static int page(const struct diagnose *o, const char *json)
+static int page(const struct diagnose *o, const char *json, const char *name)
 {
 	struct mr_err err;
 
-	if (*o->html && mr_diagnosis_page(json, "the diagnosis", o->html, &err))
+	if (*o->html && mr_diagnosis_page(json, name, o->html, &err))
 		return cli_fail(&err);
 	return EXIT_DONE;
 }
@@ -85,7 +91,7 @@ static int say(const struct diagnose *o, const char *json, FILE *to)
 		return cli_fail(&err);
 	if (o->json) {
 		puts(json);
-		return page(o, json);
+		return page(o, json, "the diagnosis");
 	}
 	if (mr_diagnosis_show(json, "the diagnosis", &text, &err))
 		return cli_fail(&err);
@@ -96,7 +102,43 @@ static int say(const struct diagnose *o, const char *json, FILE *to)
 			"millrace: %s: written; `millrace whatif %s` "
 			"predicts from it\n",
 			o->out, o->out);
-	return page(o, json);
+	return page(o, json, "the diagnosis");
+}
+
+static int show_saved(const struct diagnose *o)
+{
+	char *json = NULL, *text;
+	struct mr_err err;
+	size_t n;
+	int e = mr_file_read(o->from, JSON_MAX, &json, &n, &err);
+
+	if (!e)
+		e = mr_diagnosis_show(json, o->from, &text, &err);
+	if (!e) {
+		fputs(o->json ? json : text, stdout);
+		free(text);
+		e = page(o, json, o->from);
+	} else {
+		e = cli_fail(&err);
+	}
+	free(json);
+	return e;
+}
+
+static int run_saved(const struct cli_args *args, const struct diagnose *o)
+{
+	if (args->argc > 0 || args->behind >= 0)
+		return cli_usage("diagnose --from %s shows a diagnosis that "
+				 "was saved: it takes no pipeline and no "
+				 "command",
+				 o->from);
+	if (*o->accelerator || o->step_time > 0 || *o->cache || *o->out)
+		return cli_usage("diagnose --from %s shows what was measured, "
+				 "as it was: no --accelerator, --step-time, "
+				 "--cache or --out; `millrace whatif %s` "
+				 "predicts from it",
+				 o->from, o->from);
+	return show_saved(o);
 }
 
 static int run_pipeline(const char *pipeline, const struct diagnose *o)
@@ -159,6 +201,8 @@ static int run(const struct cli_args *args, void *options_)
 {
 	const struct diagnose *o = options_;
 
+	if (*o->from)
+		return run_saved(args, o);
 	if (args->behind >= 0)
 		return run_command(args, o);
 	if (args->argc != 1)
@@ -170,7 +214,7 @@ static int run(const struct cli_args *args, void *options_)
 
 const struct cli_command cli_command_diagnose = {
 	.name = "diagnose",
-	.args = "PIPELINE | -- COMMAND...",
+	.args = "PIPELINE | -- COMMAND... | --from FILE",
 	.help = "is it the storage, the CPU or the accelerator that a job "
 		"waits for, and what would help",
 	.more = "The accelerator is imitated: it sleeps as long as it would "

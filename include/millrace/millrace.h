@@ -470,6 +470,58 @@ void mr_store_options_init(struct mr_store_options *opt);
 int mr_store(const char *pipeline, const struct mr_store_options *opt,
 	     struct mr_store_report *report, struct mr_err *err);
 
+/* ---- tuning: what to store, how, and what to cache ---- */
+
+/* What is wanted; mr_tune_options_init() sets the defaults. */
+struct mr_tune_options {
+	size_t size;		  /* sizeof(struct mr_tune_options) */
+	struct mr_options loader; /* threads, storage, order...; epochs and
+				   * samples are the tuning's own */
+	const char *weights;	  /* "P,S,T": of preparation's time, storage and
+				   * throughput; "": the time of all epochs */
+	int64_t epochs;		  /* that the job has: 30 */
+	uint64_t max_storage;	  /* bytes that may be stored; 0: any */
+	double max_prepare;	  /* seconds of preparation; 0: any */
+	const char *max_memory;	  /* for caches: "8G", or "35%" of the data
+				   * set; "": half of the machine's */
+	double price_hour, price_gb; /* of the job, and of what is stored; with
+				      * them, the least cost is the best */
+	double accelerator;  /* samples per second that it takes; 0: any */
+	bool keep_order;     /* do not think of block order */
+	double precision;    /* of means over the sample: 0.05 */
+	double seconds;	     /* to take, about; 0: 40 */
+	bool exhaustive;     /* measure every strategy, not just the best */
+	const char *scratch; /* a folder for sets of samples; "": $TMPDIR */
+	const char *out;     /* where a set will be, for the texts: "DIR" */
+	/* As of mr_diagnose_options. */
+	bool (*progress)(void *data, const char *what, double done);
+	void *data;
+};
+
+void mr_tune_options_init(struct mr_tune_options *o);
+
+/* The best strategy. Texts are to be freed by mr_tuned_free(). */
+struct mr_tuned {
+	char *text;	/* all of it, for people */
+	char *json;	/* and for programs: one object (docs/tuning.md) */
+	bool found;	/* false: none keeps within the limits */
+	char *pipeline; /* that gives the same batches faster */
+	struct mr_options loader; /* for it */
+	bool stores; /* a set in `out` comes first, made by mr_store() of the
+		      * old pipeline with these: */
+	struct mr_store_options store;
+	char until[16]; /* of store */
+};
+
+/*
+ * Measure a sample of the data set at each place where the pipeline could be
+ * split, predict every strategy, measure the best few, and choose. Nothing is
+ * left in `scratch`.
+ */
+int mr_tune(const char *pipeline, const struct mr_tune_options *o,
+	    struct mr_tuned *out, struct mr_err *err);
+void mr_tuned_free(struct mr_tuned *t);
+
 struct mr_verify_report {
 	uint64_t samples, bad, shards, bytes; /* looked at */
 	uint64_t damaged; /* samples, or indices of shards, that are not as

@@ -13,6 +13,9 @@
 /* Less waiting than this is none. */
 #define FED 0.05
 
+/* A job of fewer is too short to tell how evenly its batches come. */
+enum { WINDOWS_MIN = 4, BATCHES_MIN = 8 };
+
 /* Student's t for 95 %, by degrees of freedom from 1 on. */
 static const double student[] = {
 	12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
@@ -129,6 +132,38 @@ static void say_in_turn(const struct mr_diagnosis *d, const struct rates *r,
 		    100 * (d->prep_stall + d->fetch_stall));
 }
 
+/* So little of the job that its rate may be chance. */
+static bool seen_little(const struct mr_diagnosis *d)
+{
+	const struct mr_figure *f = d->as_f.n ? &d->as_f : &d->as_p;
+
+	return f->n < WINDOWS_MIN ||
+	       (d->batch && d->samples / d->batch < BATCHES_MIN);
+}
+
+/* It is the slowest, which does not say that it never waits. */
+static void say_accelerator(const struct mr_diagnosis *d, const struct rates *r,
+			    struct mr_str *v)
+{
+	double wait = d->prep_stall + d->fetch_stall;
+	char n[32];
+
+	if (wait < FED)
+		mr_str_addf(v,
+			    "accelerator-bound: it takes %s samples/s and gets "
+			    "them; %.0f %% of an epoch is waiting",
+			    count(n, r->g), 100 * wait);
+	else
+		mr_str_addf(v,
+			    "accelerator-bound: on average all else is faster "
+			    "than the %s samples/s that it takes; yet %.0f %% "
+			    "of an epoch is waiting: %s",
+			    count(n, r->g), 100 * wait,
+			    seen_little(d) ? "too few batches were seen to "
+					     "tell why" :
+					     "batches come unevenly");
+}
+
 static bool in_turn(const struct mr_diagnosis *d, const struct rates *r)
 {
 	return (!strcmp(d->bottleneck, "storage") && r->s > r->g) ||
@@ -164,10 +199,7 @@ static void say_verdict(struct mr_diagnosis *d, const struct rates *r)
 			    d->command ? "workers prepare" : "threads prepare",
 			    count(a, r->p), count(b, r->g), wait);
 	else
-		mr_str_addf(&v,
-			    "accelerator-bound: it takes %s samples/s and gets "
-			    "them; %.0f %% of an epoch is waiting",
-			    count(b, r->g), wait);
+		say_accelerator(d, r, &v);
 	if (d->command && d->as_p.n && !d->as_f.n)
 		mr_str_add(&v, "; how long it waits for the storage is not "
 			       "known");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A diagnosis: what was measured of a job, and what follows from it. Whoever
- * measures (src/probe for a pipeline, the hooks in Python for a script) fills
- * the measured part; everything else is computed from it, here and in
+ * measures (src/diagnose for a pipeline, the hooks in Python for a script)
+ * fills the measured part; everything else is computed from it, here and in
  * model.h, so that a diagnosis can be read again on another machine.
  *
  * Rates are samples per second. G: the accelerator alone, fed with batches

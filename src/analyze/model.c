@@ -62,15 +62,22 @@ static double loss(double one, double many, double n)
 	return l > 0 ? l : 0;
 }
 
+/* How many P is of. A script's loop without workers is one by itself. */
+static double preparers(const struct mr_diagnosis *d)
+{
+	if (d->threads > 0)
+		return d->threads;
+	return d->ranks > 1 ? d->ranks : 1;
+}
+
 double mr_model_prep(const struct mr_diagnosis *d, double threads)
 {
 	int last = d->points - 1;
 	double n0, r0, n1, r1;
 
 	if (d->points == 0)
-		return d->p.n && d->threads > 0 ?
-			       d->p.mean * threads / d->threads :
-			       d->p.mean;
+		return threads > 0 ? d->p.mean * threads / preparers(d) :
+				     d->p.mean;
 	n1 = d->curve[last].threads;
 	r1 = d->curve[last].rate.mean;
 	if (threads > n1) {
@@ -240,20 +247,30 @@ static double one_after_another(const struct mr_diagnosis *d,
 				const struct mr_setting *s,
 				const struct mr_outcome *o)
 {
-	double read = 0, miss = 1 - o->hits;
+	double n = s->threads > 0 ? s->threads : preparers(d);
+	double q = s->requests > 0 ? s->requests : 1;
+	double read, miss = 1 - o->hits;
 
 	if (s->measured && o->s > 0)
 		read = 1 / o->s - (d->c.n && d->c.mean > 0 ? 1 / d->c.mean : 0);
-	else if (s->threads > 0)
-		read = s->requests *
-		       (s->limits.latency +
-			(s->limits.stream > 0 ?
-				 s->bytes / s->requests / s->limits.stream :
-				 0)) /
-		       s->threads;
+	else
+		read = (q * s->limits.latency +
+			(s->limits.stream > 0 ? s->bytes / s->limits.stream :
+						0)) /
+		       n;
 	if (!(read > 0) || !(o->p > 0))
 		return o->p;
 	return 1 / (1 / o->p + miss * read);
+}
+
+/*
+ * A script's loop without workers has nobody who prepares while it computes:
+ * all of it takes its turn.
+ */
+static bool in_turn(const struct mr_diagnosis *d, const struct mr_setting *s,
+		    const struct mr_outcome *o)
+{
+	return d->command && !(s->threads > 0) && o->g > 0 && o->p > 0;
 }
 
 void mr_predict(const struct mr_diagnosis *d, const struct mr_setting *s,
@@ -276,6 +293,11 @@ void mr_predict(const struct mr_diagnosis *d, const struct mr_setting *s,
 	both = d->direct ? one_after_another(d, s, o) : o->p;
 	both = soft_least(both, fetch, d->direct ? SOFT : SOFT_SAMPLE);
 	o->rate = soft_least(o->g, both, SOFT);
+	if (in_turn(d, s, o)) {
+		both = lower(one_after_another(d, s, o), fetch);
+		as_p = 1 / (1 / o->g + 1 / o->p);
+		o->rate = 1 / (1 / o->g + 1 / both);
+	}
 	mr_model_stalls(o->g, as_p, o->rate, &o->prep_stall, &o->fetch_stall);
 	o->au = o->g > 0 ? o->rate / o->g : 1;
 	o->bottleneck = mr_model_limit(o->g, o->p, fetch);

@@ -65,19 +65,33 @@ static int threads_needed(const struct advice *a)
 	return n;
 }
 
+static void say_threads(const struct mr_diagnosis *d, const char *which, int n,
+			struct mr_remedy *r)
+{
+	int ranks = d->ranks > 1 ? d->ranks : 1;
+
+	if (d->command && !d->threads)
+		SAY(r->what,
+		    "num_workers=%d: workers prepare while the loop computes",
+		    (n + ranks - 1) / ranks);
+	else
+		SAY(r->what, "%s%d %s instead of %d", which, n,
+		    d->command ? "workers" : "threads", d->threads);
+}
+
 static void more_threads(struct advice *a)
 {
 	int n = threads_needed(a), cores = a->d->cores;
-	const char *who = a->d->command ? "workers" : "threads";
 	struct mr_setting s = a->now;
+	char all[40];
 	struct mr_remedy *r;
 
 	if (n > cores && cores > a->d->threads) {
 		s.threads = cores;
 		r = add(a, &s);
 		if (r) {
-			SAY(r->what, "all %d cores: %d %s instead of %d", cores,
-			    cores, who, a->d->threads);
+			SAY(all, "all %d cores: ", cores);
+			say_threads(a->d, all, cores, r);
 			SAY(r->cost, "nothing but the cores");
 		}
 	}
@@ -85,7 +99,7 @@ static void more_threads(struct advice *a)
 	r = n > a->d->threads ? add(a, &s) : NULL;
 	if (!r)
 		return;
-	SAY(r->what, "%d %s instead of %d", n, who, a->d->threads);
+	say_threads(a->d, "", n, r);
 	if (n <= cores)
 		SAY(r->cost, "nothing but the cores, which are there");
 	else

@@ -324,27 +324,6 @@ static void conclude_ranks(struct mr_diagnosis *d, const struct parts *parts)
 			"there were too many: one of each is counted");
 }
 
-/* A loop that prepares its batches itself. */
-static void advise_workers(struct mr_diagnosis *d)
-{
-	double least, most;
-	char text[NOTE];
-
-	if (d->threads || !d->p.n || !d->as_p.n || !d->cores ||
-	    d->as_p.mean > 0.97 * d->as_g.mean)
-		return;
-	least = d->p.mean < d->as_g.mean ? d->p.mean : d->as_g.mean;
-	most = d->p.mean * d->cores;
-	most = most < d->as_g.mean ? most : d->as_g.mean;
-	snprintf(text, sizeof(text),
-		 "the loader has no workers: nothing is prepared while the "
-		 "loop computes; with num_workers=1 it would get up to %.4g "
-		 "samples/s, with num_workers=%d (all cores) up to %.4g, as "
-		 "long as the storage keeps up",
-		 least, d->cores, most);
-	note(d, text);
-}
-
 /* ---- the whole ---- */
 
 static int take(struct mr_diagnosis *d, const struct parts *parts,
@@ -370,7 +349,6 @@ static int take(struct mr_diagnosis *d, const struct parts *parts,
 	d->step_seconds = (double)d->batch / d->as_g.mean;
 	d->depth = d->threads > 0 ? d->threads : 1;
 	conclude_ranks(d, parts);
-	advise_workers(d);
 	return 0;
 }
 

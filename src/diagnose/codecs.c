@@ -4,8 +4,9 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "diagnose/codecs.h"
 #include "diagnose/phases.h"
-#include "store/codec.h"
+#include "kernel/shuffle.h"
 
 /* The field with the most bytes, which is the one worth packing. */
 static const struct mr_field *largest(const struct mr_batch *b)
@@ -43,68 +44,99 @@ static const void *bytes_of(const struct mr_field *f, uint64_t count,
 	return (char *)f->tensor.data + i * row;
 }
 
-struct trial {
-	const struct mr_codec *c;
-	void *pack, *unpack;
-	double plain, packed, seconds;
-};
-
-/* Packs one sample, unpacks it, and adds it up; false when it cannot. */
-static bool try_one(struct trial *t, const void *data, size_t n)
+/* Room that is kept: fresh memory costs more than unpacking into it. */
+static void *room(struct mr_codec_trial *t, int i, size_t n)
 {
-	size_t cap = t->c->bound(n), packed = 0;
-	void *to = malloc(cap ? cap : 1), *back = malloc(n ? n : 1);
-	struct mr_err err;
-	uint64_t t0;
-	bool good = to && back &&
-		    !t->c->pack(&t->pack, 0, data, n, to, cap, &packed, &err);
-
-	if (good) {
-		t0 = mr_clock_ns();
-		good = !t->c->unpack(&t->unpack, to, packed, back, n, &err);
-		t->seconds += (double)(mr_clock_ns() - t0) / 1e9;
-		t->plain += (double)n;
-		t->packed += (double)packed;
+	if (t->cap[i] < n) {
+		free(t->room[i]);
+		t->room[i] = malloc(n);
+		t->cap[i] = t->room[i] ? n : 0;
 	}
-	free(to);
-	free(back);
-	return good;
+	return t->room[i];
 }
 
-static void try_codec(struct mr_diagnosis *d, const struct mr_codec *c,
-		      const struct mr_field *f, uint64_t count, double seconds)
+static double since(uint64_t t0)
 {
-	struct trial t = { .c = c };
+	return (double)(mr_clock_ns() - t0) / 1e9;
+}
+
+/* Packs one sample, unpacks it, and adds it up; false when it cannot. */
+static bool try_one(struct mr_codec_trial *t, const void *data, size_t n,
+		    size_t width)
+{
+	size_t cap = t->c->bound(n), packed = 0;
+	void *to = room(t, 0, cap + 1), *back = room(t, 1, n + 1);
+	void *mixed = t->shuffle ? room(t, 2, n + 1) : NULL;
+	struct mr_err err;
+	uint64_t t0 = mr_clock_ns();
+
+	if (!to || !back || (t->shuffle && !mixed))
+		return false;
+	if (t->shuffle) {
+		mr_shuffle(mixed, data, n / width, width);
+		data = mixed;
+	}
+	if (t->c->pack(&t->pack_state, t->level, data, n, to, cap, &packed,
+		       &err))
+		return false;
+	t->pack += since(t0);
+	if (packed >= n) { /* is stored as it is */
+		t->plain += (double)n;
+		t->packed += (double)n;
+		return true;
+	}
+	/* The first time is that of cold memory. */
+	for (int i = 0; i < 2; i++) {
+		t0 = mr_clock_ns();
+		if (t->c->unpack(&t->unpack_state, to, packed, back, n, &err))
+			return false;
+		if (t->shuffle)
+			mr_unshuffle(mixed, back, n / width, width);
+	}
+	t->unpack += since(t0);
+	t->plain += (double)n;
+	t->packed += (double)packed;
+	return true;
+}
+
+bool mr_codec_try(struct mr_codec_trial *t, const struct mr_batch *b,
+		  double seconds)
+{
+	const struct mr_field *f = largest(b);
 	uint64_t until = mr_clock_ns() + (uint64_t)(seconds * 1e9);
+	size_t width = f ? mr_dtype_size(f->tensor.dtype) : 1;
+	bool good = f && (width > 1 || !t->shuffle);
 
-	for (uint64_t i = 0; i < count && mr_clock_ns() < until; i++) {
+	for (uint64_t i = 0; good && i < mr_batch_count(b); i++) {
 		size_t n;
-		const void *data = bytes_of(f, count, i, &n);
+		const void *data = bytes_of(f, mr_batch_count(b), i, &n);
 
-		if (n && !try_one(&t, data, n))
+		if (i && mr_clock_ns() >= until)
 			break;
+		good = !n || try_one(t, data, n, width);
 	}
-	if (c->drop_pack)
-		c->drop_pack(t.pack);
-	if (c->drop_unpack)
-		c->drop_unpack(t.unpack);
-	if (t.packed > 0 && t.seconds > 0) {
-		struct mr_diag_codec *to = &d->codec[d->codecs++];
-
-		snprintf(to->name, sizeof(to->name), "%s", c->name);
-		to->ratio = t.plain / t.packed;
-		to->unpack = t.plain / t.seconds;
-	}
+	if (t->c->drop_pack)
+		t->c->drop_pack(t->pack_state);
+	if (t->c->drop_unpack)
+		t->c->drop_unpack(t->unpack_state);
+	for (int i = 0; i < 3; i++)
+		free(t->room[i]);
+	return good && t->packed > 0;
 }
 
 void mr_phase_codecs(struct mr_diagnosis *d, const struct mr_batch *b,
 		     double seconds)
 {
-	const struct mr_field *f = largest(b);
+	for (size_t i = 0; mr_codecs[i]; i++) {
+		struct mr_codec_trial t = { .c = mr_codecs[i] };
+		struct mr_diag_codec *to = &d->codec[d->codecs];
 
-	for (size_t i = 0; f && mr_codecs[i]; i++)
-		if (d->codecs < MR_DIAG_CODECS &&
-		    strcmp(mr_codecs[i]->name, "none") != 0)
-			try_codec(d, mr_codecs[i], f, mr_batch_count(b),
-				  seconds);
+		if (d->codecs == MR_DIAG_CODECS || !strcmp(t.c->name, "none") ||
+		    !mr_codec_try(&t, b, seconds) || !(t.unpack > 0))
+			continue;
+		d->codecs++;
+		snprintf(to->name, sizeof(to->name), "%s", t.c->name);
+		to->ratio = t.plain / t.packed;
+		to->unpack = t.plain / t.unpack;
+	}
 }

@@ -207,7 +207,7 @@ int mr_diagnose(const char *pipeline, const struct mr_diagnose_options *o,
 				  "call mr_diagnose_options_init()");
 	}
 	seconds = o->seconds > 0 ? o->seconds : USUAL;
-	p.scale = (seconds < MOST ? seconds : MOST) / USUAL;
+	p.with.scale = (seconds < MOST ? seconds : MOST) / USUAL;
 	p.job.opt = o->loader;
 	if (!p.job.opt.storage)
 		p.job.opt.storage = "";

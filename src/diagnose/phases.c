@@ -2,14 +2,10 @@
 #include "diagnose/phases.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "analyze/model.h"
 #include "core/clock.h"
 #include "core/file.h"
-#include "core/mem.h"
-#include "core/param.h"
 #include "pipe/loader.h"
 
 enum {
@@ -19,62 +15,22 @@ enum {
 };
 
 /* Seconds, at a scale of 1. */
-#define WARM_FIRST  3.0
-#define ALONE	    2.5
-#define CURVE	    1.2
-#define READING	    1.0
-#define COLD	    4.0
-#define PACED	    2.5
-#define JOB	    6.0
-#define SETTLE	    0.4
-#define SETTLE_SLOW 0.7
-#define FILL	    6.0
+#define WARM_FIRST 3.0
+#define ALONE	   2.5
+#define CURVE	   1.2
+#define READING	   1.0
+#define COLD	   4.0
+#define PACED	   2.5
+#define JOB	   6.0
 
-/* ---- texts ---- */
-
-enum what { SOURCE_ONLY, WITH_STEPS, WITH_CACHE };
-
-/* To be freed; NULL when out of memory. */
-static char *text_of(const struct mr_job *j, enum what what, double ram)
+static bool tell(void *data)
 {
-	struct mr_str s = { 0 };
-
-	mr_str_add(&s, j->source);
-	if (what == SOURCE_ONLY) {
-		mr_str_addf(&s, " | batch %d",
-			    j->batch < 16 ? (int)j->batch : 16);
-		return mr_str_take(&s);
-	}
-	if (*j->before)
-		mr_str_addf(&s, " | %s", j->before);
-	if (what == WITH_CACHE)
-		mr_str_addf(&s, " | cache ram=%.0f", ram);
-	if (*j->after)
-		mr_str_addf(&s, " | %s", j->after);
-	return mr_str_take(&s);
-}
-
-/* ---- one run ---- */
-
-/* What takes as long as it takes, is cut off: a whole diagnosis ends in
- * time. */
-static double limit(const struct mr_phases *p, double seconds)
-{
-	return seconds * (p->scale > 1 ? p->scale : 1);
-}
-
-static bool tell(struct mr_phases *p)
-{
+	struct mr_phases *p = data;
 	double now = (double)(mr_clock_ns() - p->phase_since) / 1e9;
 	double done = p->planned > 0 ? (p->spent + now) / p->planned : 0;
 
 	return p->progress &&
 	       p->progress(p->data, p->phase, done < 1 ? done : 1);
-}
-
-static bool stop(void *data)
-{
-	return tell(data);
 }
 
 static void begin_phase(struct mr_phases *p, const char *name)
@@ -88,153 +44,22 @@ static void begin_phase(struct mr_phases *p, const char *name)
 	tell(p);
 }
 
-struct run {
-	enum what what;
-	double ram;	     /* of the cache */
-	int threads;	     /* 0: the job's */
-	const char *storage; /* a profile, or "" */
-	bool paced;
-	double seconds;
-	bool fill;  /* first an epoch without limits, for the cache */
-	int epochs; /* of filling */
-	bool evict; /* then make it cold, and go no further than an epoch */
-	bool whole; /* an epoch from its beginning to its end */
-};
-
-static struct mr_pace pace_of(struct mr_phases *p, const struct run *r)
+/* One figure; st may be NULL. */
+static int run(struct mr_phases *p, const struct mr_trial *t,
+	       struct mr_figure *f, struct mr_stats *st, struct mr_err *err)
 {
-	double s = r->seconds * p->scale;
-	/* Reading ahead takes a while to find out what is in its way. */
-	bool slow = r->storage && *r->storage;
-	double few = p->scale < 1.0 / 3 ? 3 * p->scale : 1;
+	struct mr_trial_found found;
+	int e = mr_trial_run(&p->with, t, &found, st, err);
 
-	return (struct mr_pace){
-		.step = r->paced ? p->d->step_seconds : 0,
-		.batch = p->job.batch,
-		.seconds = s,
-		.warm = slow ? SETTLE_SLOW * few : SETTLE * p->scale,
-		.to_end = r->evict,
-		.whole = r->whole,
-		.stop = stop,
-		.data = p,
-	};
-}
-
-/* What made-up samples cost stands for their preparation, not for a read. */
-static int free_of_charge(const struct mr_edit *edit, struct mr_pipeline *p,
-			  struct mr_err *err)
-{
-	const struct mr_source *s = p->stage[0].source;
-	const struct mr_param *cost = mr_param_find(s->params, "cost");
-
-	(void)edit;
-	if (!(s->flags & MR_SOURCE_MADE) || !cost)
-		return 0;
-	return mr_param_set(cost, p->stage[0].self, "0", NULL, err);
-}
-
-static int open_run(struct mr_phases *p, const struct run *r,
-		    struct mr_loader **l, struct mr_err *err)
-{
-	struct mr_options opt = p->job.opt;
-	const struct mr_edit no_cost = { .apply = free_of_charge };
-	char *text = text_of(&p->job, r->what, r->ram);
-	int e;
-
-	*l = NULL;
-	if (!text)
-		return mr_err_nomem(err, 1);
-	opt.subset = p->subset;
-	opt.storage = r->storage;
-	opt.cold = false;
-	if (r->threads)
-		opt.threads = r->threads;
-	e = mr_loader_open_edited(
-		l, text, &opt, r->what == SOURCE_ONLY ? &no_cost : NULL, err);
-	free(text);
-	return e;
-}
-
-/* What was prepared ahead, and how large claims of the workers have grown, is
- * of a time when nothing was slow: begin anew at the same place. */
-static int begin_anew(struct mr_loader *l, struct mr_err *err)
-{
-	struct mr_state at;
-
-	mr_loader_state(l, &at);
-	return mr_loader_seek(l, &at, err);
-}
-
-/* Cold rounds: what has been read once is in memory. */
-static int run_cold(struct mr_phases *p, struct mr_loader *l,
-		    const struct run *r, struct mr_paced *out,
-		    struct mr_err *err)
-{
-	struct mr_pace pace = pace_of(p, r);
-	uint64_t until =
-		mr_clock_ns() + (uint64_t)((pace.seconds + pace.warm) * 1e9);
-	struct mr_stats st;
-	int e, rounds = 0;
-
-	do {
-		e = mr_loader_evict(l, NULL, NULL, err);
-		if (!e)
-			e = begin_anew(l, err);
-		if (!e)
-			e = mr_pace(l, &pace, out, err);
-		rounds++;
-	} while (!e && mr_clock_ns() < until && rounds < 8);
-	mr_loader_stats(l, &st);
-	p->d->cold_stayed =
-		st.cold.bytes ? (double)st.cold.stayed / (double)st.cold.bytes :
-				0;
-	return e;
-}
-
-static int measure(struct mr_phases *p, struct mr_loader *l,
-		   const struct run *r, struct mr_figure *f, struct mr_err *err)
-{
-	struct mr_pace pace = pace_of(p, r);
-	struct mr_paced got = { 0 };
-	int e = 0;
-
-	if (r->fill && l->shape)
-		atomic_store(&l->shape->paused, true);
-	for (int i = 0; !e && r->fill && i < r->epochs; i++)
-		e = mr_pace_skip(l, mr_loader_epoch_samples(l), limit(p, FILL),
-				 &pace, NULL, err);
-	if (e == MR_AGAIN) {
+	if (e)
+		return e;
+	*f = found.rate;
+	if (t->evict)
+		p->d->cold_stayed = found.stayed;
+	if (found.unfilled)
 		mr_str_add(&p->d->notes, "the cache could not be filled in "
 					 "time: F is a lower bound\n");
-		e = 0;
-	}
-	if (!e && r->fill)
-		e = begin_anew(l, err);
-	/* Not before: what is in flight would take its turns. */
-	if (l->shape)
-		atomic_store(&l->shape->paused, false);
-	if (!e && r->evict)
-		e = run_cold(p, l, r, &got, err);
-	else if (!e)
-		e = mr_pace(l, &pace, &got, err);
-	if (!e)
-		*f = mr_paced_figure(&got);
-	return e;
-}
-
-/* One figure; st may be NULL. */
-static int run(struct mr_phases *p, const struct run *r, struct mr_figure *f,
-	       struct mr_stats *st, struct mr_err *err)
-{
-	struct mr_loader *l;
-	int e = open_run(p, r, &l, err);
-
-	if (!e)
-		e = measure(p, l, r, f, err);
-	if (!e && st)
-		mr_loader_stats(l, st);
-	mr_loader_close(l);
-	return e;
+	return 0;
 }
 
 /* ---- what to look at ---- */
@@ -244,7 +69,9 @@ static int run(struct mr_phases *p, const struct run *r, struct mr_figure *f,
 static int choose(struct mr_phases *p, struct mr_err *err)
 {
 	struct mr_diagnosis *d = p->d;
-	struct run r = { .what = SOURCE_ONLY, .storage = "" };
+	struct mr_trial t = { .parts = MR_TRIAL_SOURCE,
+			      .storage = "",
+			      .seconds = WARM_FIRST };
 	struct mr_pace pace;
 	struct mr_stats st;
 	struct mr_loader *l;
@@ -252,15 +79,14 @@ static int choose(struct mr_phases *p, struct mr_err *err)
 	int e;
 
 	begin_phase(p, "a look at the data");
-	p->subset = p->job.samples < SUBSET_MAX ? p->job.samples : SUBSET_MAX;
-	if (p->job.opt.subset && p->job.opt.subset < p->subset)
-		p->subset = p->job.opt.subset;
-	r.seconds = WARM_FIRST;
-	r.evict = false;
-	pace = pace_of(p, &r);
+	p->with.subset =
+		p->job.samples < SUBSET_MAX ? p->job.samples : SUBSET_MAX;
+	if (p->job.opt.subset && p->job.opt.subset < p->with.subset)
+		p->with.subset = p->job.opt.subset;
+	pace = mr_trial_pace(&p->with, &t);
 	pace.warm = 0;
 	pace.to_end = true;
-	e = open_run(p, &r, &l, err);
+	e = mr_trial_open(&p->with, &t, &l, err);
 	if (!e) {
 		struct mr_paced got = { 0 };
 
@@ -282,14 +108,15 @@ static int choose(struct mr_phases *p, struct mr_err *err)
 	d->sample_requests = 1;
 	fit = d->sample_bytes > 0 ? (uint64_t)((double)mr_machine_memory() / 8 /
 					       d->sample_bytes) :
-				    p->subset;
-	if (p->subset > st.samples && st.samples > least && !p->job.opt.subset)
-		p->subset = st.samples;
-	if (p->subset > fit)
-		p->subset = fit > least ? fit : least;
-	if (p->subset > p->job.samples)
-		p->subset = p->job.samples;
-	d->sampled = p->subset;
+				    p->with.subset;
+	if (p->with.subset > st.samples && st.samples > least &&
+	    !p->job.opt.subset)
+		p->with.subset = st.samples;
+	if (p->with.subset > fit)
+		p->with.subset = fit > least ? fit : least;
+	if (p->with.subset > p->job.samples)
+		p->with.subset = p->job.samples;
+	d->sampled = p->with.subset;
 	return 0;
 }
 
@@ -298,20 +125,23 @@ static int choose(struct mr_phases *p, struct mr_err *err)
 static int warm(struct mr_phases *p, struct mr_err *err)
 {
 	struct mr_diagnosis *d = p->d;
-	struct run r = { .what = SOURCE_ONLY, .storage = "", .seconds = 1 };
-	struct mr_pace pace = pace_of(p, &r);
+	struct mr_trial t = { .parts = MR_TRIAL_SOURCE,
+			      .storage = "",
+			      .seconds = 1 };
+	struct mr_pace pace = mr_trial_pace(&p->with, &t);
 	uint64_t bytes, in, got = 0;
 	struct mr_loader *l;
 	struct mr_batch *b;
 	int e;
 
 	begin_phase(p, "the samples into memory");
-	e = open_run(p, &r, &l, err);
+	e = mr_trial_open(&p->with, &t, &l, err);
 	if (!e)
 		e = mr_pace_skip(l, mr_loader_epoch_samples(l),
-				 limit(p, WARM_FIRST), &pace, &got, err);
+				 mr_trial_limit(&p->with, WARM_FIRST), &pace,
+				 &got, err);
 	if (e == MR_AGAIN) {
-		p->subset = d->sampled = got ? got : 1;
+		p->with.subset = d->sampled = got ? got : 1;
 		e = 0;
 	}
 	if (!e) {
@@ -324,7 +154,7 @@ static int warm(struct mr_phases *p, struct mr_err *err)
 	}
 	if (!e) {
 		if (!p->job_only)
-			mr_phase_codecs(d, b, 0.3 * p->scale);
+			mr_phase_codecs(d, b, 0.3 * p->with.scale);
 		mr_batch_release(b);
 	}
 	mr_loader_close(l);
@@ -366,7 +196,8 @@ static int learn_bytes(struct mr_phases *p, struct mr_err *err)
 	struct mr_options opt = p->job.opt;
 	int e = 0;
 
-	opt.subset = p->subset < SPLIT_SAMPLES ? p->subset : SPLIT_SAMPLES;
+	opt.subset =
+		p->with.subset < SPLIT_SAMPLES ? p->with.subset : SPLIT_SAMPLES;
 	opt.epochs = 1;
 	opt.storage = "";
 	for (int k = 1; !e && k < p->d->steps && p->job.upto[k]; k++) {
@@ -392,16 +223,20 @@ static int learn_bytes(struct mr_phases *p, struct mr_err *err)
 
 static int prepare_alone(struct mr_phases *p, struct mr_err *err)
 {
-	struct run r = { .what = WITH_STEPS, .storage = "", .seconds = ALONE };
+	struct mr_trial t = { .parts = MR_TRIAL_STEPS,
+			      .storage = "",
+			      .seconds = ALONE };
+	struct mr_trial_found found;
 	struct mr_stats st;
 	struct mr_loader *l;
 	int e;
 
 	begin_phase(p, "preparation alone");
-	e = open_run(p, &r, &l, err);
+	e = mr_trial_open(&p->with, &t, &l, err);
 	if (!e)
-		e = measure(p, l, &r, &p->d->p, err);
+		e = mr_trial_measure(&p->with, &t, l, &found, err);
 	if (!e) {
+		p->d->p = found.rate;
 		mr_loader_stats(l, &st);
 		learn_steps(p, &st, l);
 		p->d->threads = st.threads;
@@ -426,10 +261,10 @@ static int curve(struct mr_phases *p, struct mr_err *err)
 	begin_phase(p, "preparation by threads");
 	for (int n = 1; !e && n <= most;
 	     n = n * 2 > most && n < most ? most : n * 2) {
-		struct run r = { .what = WITH_STEPS,
-				 .storage = "",
-				 .threads = n,
-				 .seconds = CURVE };
+		struct mr_trial t = { .parts = MR_TRIAL_STEPS,
+				      .storage = "",
+				      .threads = n,
+				      .seconds = CURVE };
 		struct mr_figure f;
 
 		if (d->points && d->curve[d->points - 1].threads < d->threads &&
@@ -439,7 +274,7 @@ static int curve(struct mr_phases *p, struct mr_err *err)
 			add_point(d, n, &d->p);
 			continue;
 		}
-		e = run(p, &r, &f, NULL, err);
+		e = run(p, &t, &f, NULL, err);
 		if (!e && f.n)
 			add_point(d, n, &f);
 	}
@@ -462,7 +297,7 @@ static double entry_bytes(const struct mr_phases *p)
 /* Of a cache for so much of what we look at; each entry has a head. */
 static double ram_for(const struct mr_phases *p, double share)
 {
-	double n = share * (double)p->subset * (entry_bytes(p) + 192);
+	double n = share * (double)p->with.subset * (entry_bytes(p) + 192);
 
 	return n < 4096 ? 4096 : n; /* the least that there is */
 }
@@ -471,13 +306,13 @@ static double ram_for(const struct mr_phases *p, double share)
 static void shrink(struct mr_phases *p)
 {
 	struct mr_diagnosis *d = p->d;
-	double most = d->p.mean * p->scale * FILL / 3;
+	double most = d->p.mean * p->with.scale * MR_TRIAL_FILL / 3;
 	uint64_t least = 8 * p->job.batch;
 
 	if (most < (double)least)
 		most = (double)least;
-	if (d->p.n && (double)p->subset > most)
-		p->subset = d->sampled = (uint64_t)most;
+	if (d->p.n && (double)p->with.subset > most)
+		p->with.subset = d->sampled = (uint64_t)most;
 }
 
 /* The job's cache, as a share of the data set. */
@@ -499,19 +334,19 @@ static int size_cache(struct mr_phases *p, struct mr_err *err)
 
 static int reading(struct mr_phases *p, struct mr_err *err)
 {
-	struct run r = { .what = SOURCE_ONLY,
-			 .storage = "",
-			 .seconds = READING };
-	struct run cached = { .what = WITH_CACHE,
+	struct mr_trial t = { .parts = MR_TRIAL_SOURCE,
 			      .storage = "",
-			      .ram = ram_for(p, 1.1),
-			      .fill = true,
-			      .epochs = 1,
-			      .seconds = CURVE };
+			      .seconds = READING };
+	struct mr_trial cached = { .parts = MR_TRIAL_CACHE,
+				   .storage = "",
+				   .ram = ram_for(p, 1.1),
+				   .fill = true,
+				   .epochs = 1,
+				   .seconds = CURVE };
 	int e;
 
 	begin_phase(p, "reading from memory");
-	e = run(p, &r, &p->d->c, NULL, err);
+	e = run(p, &t, &p->d->c, NULL, err);
 	if (!e)
 		e = run(p, &cached, &p->d->pc, NULL, err);
 	return e;
@@ -521,17 +356,17 @@ static int storage_alone(struct mr_phases *p, struct mr_err *err)
 {
 	struct mr_diagnosis *d = p->d;
 	const char *profile = p->job.opt.storage;
-	struct run r = { .what = SOURCE_ONLY,
-			 .storage = profile,
-			 .seconds = COLD,
-			 .evict = !*profile && p->job.local };
+	struct mr_trial t = { .parts = MR_TRIAL_SOURCE,
+			      .storage = profile,
+			      .seconds = COLD,
+			      .evict = !*profile && p->job.local };
 	struct mr_stats st;
 	int e;
 
 	begin_phase(p, "the storage alone");
 	if (!*profile && !p->job.local && !p->job.remote)
 		return 0; /* nothing that could be slow */
-	e = run(p, &r, &d->s, &st, err);
+	e = run(p, &t, &d->s, &st, err);
 	if (e)
 		return e;
 	d->depth = st.fetch_depth ? st.fetch_depth : st.threads;
@@ -556,8 +391,8 @@ static int storage_alone(struct mr_phases *p, struct mr_err *err)
 
 static int accelerator_alone(struct mr_phases *p, struct mr_err *err)
 {
-	struct run r = { .paced = true, .seconds = 1 };
-	struct mr_pace pace = pace_of(p, &r);
+	struct mr_trial t = { .paced = true, .seconds = 1 };
+	struct mr_pace pace = mr_trial_pace(&p->with, &t);
 	struct mr_paced got = { 0 };
 	int e;
 
@@ -572,13 +407,13 @@ static int accelerator_alone(struct mr_phases *p, struct mr_err *err)
 
 static int in_memory(struct mr_phases *p, struct mr_err *err)
 {
-	struct run r = { .what = WITH_STEPS,
-			 .storage = "",
-			 .paced = true,
-			 .seconds = PACED };
+	struct mr_trial t = { .parts = MR_TRIAL_STEPS,
+			      .storage = "",
+			      .paced = true,
+			      .seconds = PACED };
 
 	begin_phase(p, "accelerator and preparation");
-	return run(p, &r, &p->d->as_p, NULL, err);
+	return run(p, &t, &p->d->as_p, NULL, err);
 }
 
 /*
@@ -589,26 +424,27 @@ static int in_memory(struct mr_phases *p, struct mr_err *err)
 static int with_page_cache(struct mr_phases *p, struct mr_err *err)
 {
 	char profile[256];
-	uint64_t all = p->subset;
-	double fit = p->d->as_f.mean * COLD * p->scale / 2;
-	struct run r = { .what = WITH_STEPS,
-			 .storage = profile,
-			 .paced = true,
-			 .fill = true,
-			 .epochs = 2,
-			 .whole = true,
-			 .seconds = 2 * COLD };
+	uint64_t all = p->with.subset;
+	double fit = p->d->as_f.mean * COLD * p->with.scale / 2;
+	struct mr_trial t = { .parts = MR_TRIAL_STEPS,
+			      .storage = profile,
+			      .paced = true,
+			      .fill = true,
+			      .epochs = 2,
+			      .whole = true,
+			      .seconds = 2 * COLD };
 	int e;
 
 	if (fit < 4 * (double)p->job.batch)
 		fit = 4 * (double)p->job.batch;
 	if ((double)all > fit)
-		p->subset = (uint64_t)fit;
+		p->with.subset = (uint64_t)fit;
 	snprintf(profile, sizeof(profile), "%s,cache=%.0f", p->job.opt.storage,
-		 p->d->cache_share * (double)p->subset * p->d->sample_bytes);
+		 p->d->cache_share * (double)p->with.subset *
+			 p->d->sample_bytes);
 	begin_phase(p, "the job with a page cache");
-	e = run(p, &r, &p->d->page, NULL, err);
-	p->subset = all;
+	e = run(p, &t, &p->d->page, NULL, err);
+	p->with.subset = all;
 	return e;
 }
 
@@ -618,15 +454,16 @@ static int the_job(struct mr_phases *p, struct mr_err *err)
 	const char *profile = p->job.opt.storage;
 	bool slow = *profile || p->job.local || p->job.remote;
 	bool whole = *profile || d->cache_share > 0;
-	struct run r = { .what = d->cache_share > 0 ? WITH_CACHE : WITH_STEPS,
-			 .ram = ram_for(p, d->cache_share),
-			 .storage = profile,
-			 .paced = true,
-			 .seconds = whole ? 2 * JOB : JOB,
-			 .fill = d->cache_share > 0,
-			 .whole = whole,
-			 .epochs = 1,
-			 .evict = !*profile && p->job.local };
+	struct mr_trial t = { .parts = d->cache_share > 0 ? MR_TRIAL_CACHE :
+							    MR_TRIAL_STEPS,
+			      .ram = ram_for(p, d->cache_share),
+			      .storage = profile,
+			      .paced = true,
+			      .seconds = whole ? 2 * JOB : JOB,
+			      .fill = d->cache_share > 0,
+			      .whole = whole,
+			      .epochs = 1,
+			      .evict = !*profile && p->job.local };
 	int e;
 
 	begin_phase(p, "the job from the storage");
@@ -634,7 +471,7 @@ static int the_job(struct mr_phases *p, struct mr_err *err)
 		d->as_f = d->as_p;
 		return 0;
 	}
-	e = run(p, &r, &d->as_f, NULL, err);
+	e = run(p, &t, &d->as_f, NULL, err);
 	if (!e && *profile && d->cache_share > 0 && d->cache_share < 1 &&
 	    !p->job_only)
 		e = with_page_cache(p, err);
@@ -645,8 +482,12 @@ int mr_phases_run(struct mr_phases *p, struct mr_err *err)
 {
 	int e;
 
-	p->planned = p->scale * (WARM_FIRST + 2 + ALONE + 4 * CURVE + READING +
-				 2 * COLD + 1 + PACED + JOB);
+	p->with.job = &p->job;
+	p->with.step = p->d->step_seconds;
+	p->with.stop = tell;
+	p->with.data = p;
+	p->planned = p->with.scale * (WARM_FIRST + 2 + ALONE + 4 * CURVE +
+				      READING + 2 * COLD + 1 + PACED + JOB);
 	e = choose(p, err);
 	if (!e)
 		e = warm(p, err);

@@ -188,6 +188,11 @@ uint64_t mr_shape_due(struct mr_shape *s, uint64_t issued, uint64_t bytes)
 	return s->born + (uint64_t)done;
 }
 
+void mr_shape_pause(struct mr_shape *s, bool pause)
+{
+	atomic_store(&s->paused, pause);
+}
+
 void mr_shape_count(struct mr_shape *s, uint64_t *requests, uint64_t *bytes)
 {
 	pthread_mutex_lock(&s->lock);

@@ -52,7 +52,7 @@ struct mr_shape {
 	uint64_t born;		   /* times below are from here on */
 	double next_io, next_byte; /* ns: when the next may begin */
 	uint64_t requests, bytes;
-	atomic_bool paused; /* as if there were no limits, for now */
+	atomic_bool paused; /* by mr_shape_pause() */
 	struct mr_lru cache;
 	uint64_t hits, hit_bytes;
 };
@@ -85,6 +85,14 @@ bool mr_shape_cached(struct mr_shape *s, uint64_t key, uint64_t bytes);
 /* Of the bytes of an extent, by file and offset; path: of a file that is not
  * open. */
 uint64_t mr_shape_key(const struct mr_extent *x, const char *path);
+
+/*
+ * Between a pause and its end there are no limits: requests are due at once,
+ * and are not counted as asked of the storage. The page cache goes on. For
+ * whoever fills a cache first, which is not what is to be measured. Any thread
+ * may call; a request that waits already is not hurried.
+ */
+void mr_shape_pause(struct mr_shape *s, bool pause);
 
 /* What was asked of the storage so far. */
 void mr_shape_count(struct mr_shape *s, uint64_t *requests, uint64_t *bytes);

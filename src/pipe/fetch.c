@@ -690,6 +690,11 @@ static int fetch_alloc(struct mr_fetch *f, struct mr_err *err)
 	return f->window && f->entry ? 0 : MR_ENOMEM;
 }
 
+size_t mr_fetch_bytes(size_t memory)
+{
+	return memory / 4 < BYTES_MAX ? memory / 4 : BYTES_MAX;
+}
+
 int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,
 		 struct mr_err *err)
 {
@@ -705,10 +710,7 @@ int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,
 	f->remote = mr_fetch_remote(l);
 	f->at = f->origin = atomic_load(&l->next);
 	mr_depth_init(&f->depth, mr_clock_ns());
-	mr_budget_init(&f->budget,
-		       l->budget.max / 4 < BYTES_MAX ? l->budget.max / 4 :
-						       BYTES_MAX,
-		       false);
+	mr_budget_init(&f->budget, mr_fetch_bytes(l->budget.max), false);
 	mr_pool_init(&f->pool, &f->budget, MR_READER_MAX);
 	mr_runs_init(&f->runs, l, f->budget.max);
 	e = fetch_alloc(f, err);

@@ -54,6 +54,9 @@ void mr_fetch_done(struct mr_fetch *f, struct mr_fetched *got, size_t bytes);
  * of the files seen lately, where the source does not tell. */
 void mr_fetch_poke(struct mr_fetch *f, size_t length);
 
+/* Bytes that it may hold, of so many that a loader has. */
+size_t mr_fetch_bytes(size_t memory);
+
 /* Are the source's files on a server? */
 bool mr_fetch_remote(const struct mr_loader *l);
 

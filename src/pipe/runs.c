@@ -53,29 +53,35 @@ static uint64_t mean_bytes(const struct mr_runs *r)
 	return seen && pairs * 4 > seen * 3 ? sum / seen + 1 : 0;
 }
 
-void mr_runs_init(struct mr_runs *r, const struct mr_loader *l, size_t budget)
+uint64_t mr_runs_samples(const struct mr_order *o, uint64_t bytes,
+			 size_t budget)
 {
-	const struct mr_order *o = &l->order;
-	uint64_t bytes, most, span;
+	uint64_t most = RUN_BYTES / bytes, span;
 
-	*r = (struct mr_runs){ .l = l };
-	if (o->kind == MR_ORDER_SHUFFLE || o->ranks > 1 ||
-	    !l->plan.source->locate)
-		return;
-	bytes = mean_bytes(r);
-	if (!bytes)
-		return;
-	most = RUN_BYTES / bytes;
+	if (o->kind == MR_ORDER_SHUFFLE || o->ranks > 1)
+		return 0;
 	if (most > MR_RUN_SAMPLES)
 		most = MR_RUN_SAMPLES;
 	/* In block order all runs of a group are there at once. */
 	span = o->kind == MR_ORDER_BLOCK ? mr_order_span(o) : 4 * most;
 	if (most < 2 || span * bytes > budget / 2)
-		return;
+		return 0;
 	/* Blocks are whole runs. */
 	while (o->kind == MR_ORDER_BLOCK && o->block % most)
 		most--;
-	r->samples = most;
+	return most;
+}
+
+void mr_runs_init(struct mr_runs *r, const struct mr_loader *l, size_t budget)
+{
+	uint64_t bytes;
+
+	*r = (struct mr_runs){ .l = l };
+	if (l->order.kind == MR_ORDER_SHUFFLE || !l->plan.source->locate)
+		return;
+	bytes = mean_bytes(r);
+	if (bytes)
+		r->samples = mr_runs_samples(&l->order, bytes, budget);
 }
 
 /* ---- finding ---- */

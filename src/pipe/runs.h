@@ -45,6 +45,11 @@ struct mr_runs {
 	uint64_t swept; /* position up to which old ones were looked for */
 };
 
+/* Samples of a run, where each has so many bytes; below 2: there are none.
+ * budget: as below. */
+uint64_t mr_runs_samples(const struct mr_order *o, uint64_t bytes,
+			 size_t budget);
+
 /* Decides whether there are runs; budget: bytes that they may hold. */
 void mr_runs_init(struct mr_runs *r, const struct mr_loader *l, size_t budget);
 /* None may be pending. */

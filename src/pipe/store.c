@@ -38,6 +38,8 @@ struct job {
 	struct mr_packer packer;
 	struct mr_writer writer;
 	double mean; /* bytes of a record, by the estimate */
+	struct mr_order_cache order;
+	uint64_t source_samples;
 };
 
 void mr_store_options_init(struct mr_store_options *opt)
@@ -148,6 +150,9 @@ static int make_plan(struct job *j, struct mr_err *err)
 		e = note_rest(j, p, err);
 	if (!e)
 		e = choose_codec(j, err);
+	j->source_samples = j->meta.samples;
+	if (j->opt->loader.subset && j->opt->loader.subset < j->meta.samples)
+		j->meta.samples = j->opt->loader.subset;
 	mr_pipeline_free(p);
 	free(plan);
 	if (e)
@@ -355,10 +360,10 @@ static void bad_reason(const struct mr_loader *l, uint64_t index, char *why,
 }
 
 /* A sample that is missing in a batch leaves its reason in its place. */
-static int put_hole(struct job *j, struct mr_loader *l, struct mr_err *err)
+static int put_hole(struct job *j, struct mr_loader *l, uint64_t index,
+		    struct mr_err *err)
 {
 	char key[4096], why[1024];
-	uint64_t index = j->writer.next;
 	int e;
 
 	if (j->opt->to != MR_TO_RECORDS)
@@ -374,34 +379,40 @@ static int put_hole(struct job *j, struct mr_loader *l, struct mr_err *err)
 	return e ? e : mr_writer_flush(&j->writer, err);
 }
 
-/* Appends the records of a batch. Rows that were written before a restart are
- * passed over. */
+static int put_row(struct job *j, const struct mr_batch *b, uint64_t row,
+		   struct mr_err *err)
+{
+	const struct mr_field *f = mr_batch_field(b, 0);
+	const uint8_t *p = f->tensor.data;
+	char key[4096];
+
+	mr_batch_key(b, row, key, sizeof(key));
+	return mr_writer_put(&j->writer, p + f->offsets[row],
+			     (size_t)(f->offsets[row + 1] - f->offsets[row]),
+			     key, false, err);
+}
+
+/* Appends the records of a batch: of each position the row that stands for
+ * it, or a hole. What was written before a restart is passed over. */
 static int put_batch(struct job *j, struct mr_loader *l, struct mr_batch *b,
 		     struct mr_err *err)
 {
-	const struct mr_field *f = mr_batch_field(b, 0);
 	const uint64_t *index = mr_batch_indices(b);
-	uint64_t end = (mr_batch_number(b) + 1) * l->rows;
-	const uint8_t *p = f->tensor.data;
-	char key[4096];
+	uint64_t at = mr_batch_number(b) * l->rows, end = at + l->rows;
+	uint64_t row = 0, want;
 	int e = 0;
 
-	for (uint64_t i = 0; i < mr_batch_count(b) && !e; i++) {
-		if (index[i] < j->writer.next)
-			continue;
-		while (j->writer.next < index[i] && !e)
-			e = put_hole(j, l, err);
-		mr_batch_key(b, i, key, sizeof(key));
-		if (!e)
-			e = mr_writer_put(
-				&j->writer, p + f->offsets[i],
-				(size_t)(f->offsets[i + 1] - f->offsets[i]),
-				key, false, err);
+	if (at > j->writer.next)
+		at = j->writer.next;
+	for (; !e && at < end && mr_loader_sample_at(l, &j->order, at, &want);
+	     at++) {
+		bool here = row < mr_batch_count(b) && index[row] == want;
+
+		if (at >= j->writer.next)
+			e = here ? put_row(j, b, row, err) :
+				   put_hole(j, l, want, err);
+		row += here;
 	}
-	if (end > j->meta.samples)
-		end = j->meta.samples;
-	while (!e && j->writer.next < end)
-		e = put_hole(j, l, err);
 	return e ? e : mr_writer_flush(&j->writer, err);
 }
 
@@ -469,7 +480,9 @@ static int run(struct job *j, struct mr_err *err)
 	bool done = false;
 	int e;
 
-	opt.order = MR_ORDER_SEQUENTIAL;
+	/* Of a part, samples from all over the set, by the seed. */
+	opt.order = j->meta.samples < j->source_samples ? MR_ORDER_SHUFFLE :
+							  MR_ORDER_SEQUENTIAL;
 	opt.epochs = 1;
 	opt.samples = 0;
 	opt.rank = 0;
@@ -480,12 +493,12 @@ static int run(struct job *j, struct mr_err *err)
 	e = open_loader(j, &c, &opt, &l, err);
 	if (e)
 		return e;
-	if (l->plan.samples != j->meta.samples)
+	if (l->plan.samples != j->source_samples)
 		e = mr_err_set(err, MR_EDATA,
 			       "the source has changed while it was read: %llu "
 			       "samples, and %llu before",
 			       (unsigned long long)l->plan.samples,
-			       (unsigned long long)j->meta.samples);
+			       (unsigned long long)j->source_samples);
 	if (!e)
 		e = copy_all(j, l, &done, err);
 	if (!e && done)

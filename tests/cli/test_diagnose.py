@@ -167,6 +167,36 @@ def saved(mill, tmp_path_factory):
     return path
 
 
+def test_a_saved_diagnosis_is_shown_again(mill, saved, tmp_path):
+    d = json.loads(saved.read_text())
+    page = tmp_path / "page.html"
+    out = mill("diagnose", "--from", saved, "--html", page).stdout
+    assert d["pipeline"] in out and d["verdict"]["evidence"] in out
+    assert "what would help" in out and "<html" in page.read_text()
+    assert no_nan(mill("diagnose", "--json", "--from", saved).stdout) == d
+
+
+@pytest.mark.parametrize("options, words", [
+    (["synthetic shape=1 | batch 1"], "no pipeline"),
+    (["--", "true"], "no command"),
+    (["--accelerator", "5"], "whatif"),
+    (["--out", "x.json"], "no --accelerator"),
+])
+def test_a_saved_diagnosis_is_all_that_is_shown(mill, saved, options, words):
+    mill.fails("diagnose", "--from", saved, *options, code=2,
+               says=[str(saved), words])
+
+
+def test_what_is_no_diagnosis_is_not_shown(mill, tmp_path):
+    path, page = tmp_path / "x.json", tmp_path / "page.html"
+    for text, words in (("", "not JSON"), ('{"samples": 3}', "'batch'")):
+        path.write_text(text)
+        r = mill.fails("diagnose", "--from", path, "--html", page, "--json",
+                       code=1, says=[str(path), words])
+        assert r.stdout == "" and not page.exists()
+    mill.fails("diagnose", "--from", tmp_path / "none", code=1, says="none")
+
+
 def whatif(mill, saved, *options):
     return no_nan(mill("whatif", saved, "--json", *options).stdout)
 

@@ -207,6 +207,8 @@ def test_the_shares_are_those_that_are_found_by_hand(folder, workers):
     assert min(off) <= most, (off, want, got)
     assert d["cold_stayed"] < 0.1 and d["warm_resident"] > 0.99
     assert d["sample_bytes"] == 3000 and d["batch"] == 4
+    told = [r for r in d["remedies"] if "num_workers=" in r["what"]]
+    assert bool(told) == (workers == 0), d["remedies"]
 
 
 def test_workers_may_be_spawned_and_may_stay(folder):

@@ -222,6 +222,42 @@ static void test_verdicts_of_all_orders(void **state)
 	mr_diagnosis_fini(&d);
 }
 
+/* As conclude(), but 12 % of the time is waiting that no rate explains. */
+static void conclude_uneven(unsigned windows, uint64_t samples,
+			    struct mr_diagnosis *d)
+{
+	*d = job(1000, 4000, 3000);
+	d->pipeline = strdup("files photos | batch 64");
+	d->samples = samples;
+	d->as_f = about(880);
+	d->as_f.n = windows;
+	mr_diagnosis_conclude(d);
+	assert_string_equal(d->bottleneck, "accelerator");
+}
+
+static void test_an_accelerator_that_waits_is_not_said_to_be_fed(void **state)
+{
+	struct mr_diagnosis d;
+
+	(void)state;
+	conclude(1000, 4000, 3000, &d);
+	assert_non_null(
+		strstr(d.verdict, "1,000 samples/s and gets them; 0 %"));
+	mr_diagnosis_fini(&d);
+	conclude_uneven(20, 100000, &d);
+	assert_null(strstr(d.verdict, "gets them"));
+	assert_non_null(strstr(d.verdict, "accelerator-bound: "));
+	assert_non_null(strstr(d.verdict, " 12 % of an epoch is waiting: "
+					  "batches come unevenly"));
+	mr_diagnosis_fini(&d);
+	conclude_uneven(3, 100000, &d);
+	assert_non_null(strstr(d.verdict, "too few batches were seen"));
+	mr_diagnosis_fini(&d);
+	conclude_uneven(20, 7 * 64 + 63, &d);
+	assert_non_null(strstr(d.verdict, "too few batches were seen"));
+	mr_diagnosis_fini(&d);
+}
+
 static void test_storage_is_mended_by_a_cache_of_the_right_size(void **state)
 {
 	const struct mr_remedy *cache;
@@ -256,6 +292,73 @@ static void test_preparation_is_mended_by_threads(void **state)
 	assert_true(d.remedies > 0);
 	assert_true(strstr(d.remedy[0].what, "threads instead of 2") != NULL);
 	assert_true(d.remedy[0].rate <= 1500);
+	mr_diagnosis_fini(&d);
+}
+
+/* A script without workers: each takes its turn. */
+static void conclude_in_turn(double g, double p, double s, int ranks,
+			     struct mr_diagnosis *d)
+{
+	*d = job(g, p, s);
+	d->pipeline = NULL;
+	d->command = strdup("python3 train.py");
+	d->points = d->threads = 0;
+	d->ranks = ranks;
+	d->as_p = about(1 / (1 / g + 1 / p));
+	d->as_f = about(1 / (1 / g + 1 / p + (s > 0 ? 1 / s : 0)));
+	mr_diagnosis_conclude(d);
+}
+
+static void test_a_loop_without_workers_is_told_how_many_it_needs(void **state)
+{
+	const double s[] = { 0, 2000 };
+	struct mr_diagnosis d;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		conclude_in_turn(400, 250, s[i], 0, &d);
+		assert_true(d.remedies > 0);
+		assert_string_equal(d.remedy[0].what,
+				    "num_workers=2: workers prepare while the "
+				    "loop computes");
+		/* 1 / max(step, prep / 2) */
+		assert_near(d.remedy[0].rate, 400, 4);
+		assert_near(d.remedy[0].gain, 400 / d.as_f.mean, 0.04);
+		mr_diagnosis_fini(&d);
+	}
+	/* of two ranks one each will do; more than there are cores */
+	conclude_in_turn(400, 600, 0, 2, &d);
+	assert_non_null(strstr(d.remedy[0].what, "num_workers=1: "));
+	assert_near(d.remedy[0].rate, 400, 4);
+	mr_diagnosis_fini(&d);
+	conclude_in_turn(10000, 250, 0, 0, &d);
+	assert_non_null(strstr(d.remedy[1].what, "num_workers=8: "));
+	assert_near(d.remedy[1].rate, 2000, 100);
+	assert_non_null(strstr(d.remedy[0].cost, "this one has 8"));
+	mr_diagnosis_fini(&d);
+	/* workers gain nothing beyond what the storage gives */
+	conclude_in_turn(400, 250, 100, 0, &d);
+	for (int i = 0; i < d.remedies; i++)
+		if (strstr(d.remedy[i].what, "num_workers="))
+			assert_true(d.remedy[i].rate <= 100);
+	mr_diagnosis_fini(&d);
+}
+
+static void test_a_job_without_workers_is_modelled_in_turn(void **state)
+{
+	struct mr_diagnosis d;
+	struct mr_setting s;
+	struct mr_outcome o;
+
+	(void)state;
+	conclude_in_turn(400, 250, 100, 0, &d);
+	mr_setting_of(&d, &s);
+	mr_predict(&d, &s, &o);
+	assert_near(o.rate, d.as_f.mean, 1e-6);
+	assert_near(o.prep_stall, d.prep_stall, 1e-6);
+	s.cache = 1;
+	mr_predict(&d, &s, &o);
+	assert_near(o.rate, d.as_p.mean, 1e-6);
 	mr_diagnosis_fini(&d);
 }
 
@@ -361,8 +464,14 @@ int main(void)
 			test_workers_that_read_by_themselves_wait_for_it),
 		cmocka_unit_test(test_verdicts_of_all_orders),
 		cmocka_unit_test(
+			test_an_accelerator_that_waits_is_not_said_to_be_fed),
+		cmocka_unit_test(
 			test_storage_is_mended_by_a_cache_of_the_right_size),
 		cmocka_unit_test(test_preparation_is_mended_by_threads),
+		cmocka_unit_test(
+			test_a_loop_without_workers_is_told_how_many_it_needs),
+		cmocka_unit_test(
+			test_a_job_without_workers_is_modelled_in_turn),
 		cmocka_unit_test(test_an_accelerator_that_is_fed_needs_nothing),
 		cmocka_unit_test(test_nothing_measured_is_no_division_by_zero),
 		cmocka_unit_test(test_a_diagnosis_is_read_as_it_was_written),

@@ -112,6 +112,25 @@ static void test_idle_time_gives_no_credit(void **state)
 	mr_shape_fini(&s);
 }
 
+static void test_a_pause_has_no_limits_and_counts_nothing(void **state)
+{
+	struct mr_shape s = shape_of("iops=100,latency=1ms");
+	uint64_t n, bytes;
+
+	(void)state;
+	mr_shape_pause(&s, true);
+	for (int i = 0; i < 50; i++)
+		assert_int_equal(due(&s, 0, 1000), 0);
+	mr_shape_count(&s, &n, &bytes);
+	assert_true(n == 0 && bytes == 0);
+	mr_shape_pause(&s, false);
+	assert_int_equal(due(&s, 0, 1000), MS);
+	assert_int_equal(due(&s, 0, 1000), 11 * MS);
+	mr_shape_count(&s, &n, &bytes);
+	assert_true(n == 2 && bytes == 2000);
+	mr_shape_fini(&s);
+}
+
 /* As one thread would read: the next when the last is there. */
 static uint64_t one_by_one(const char *profile, int n, uint64_t bytes)
 {
@@ -513,6 +532,34 @@ static void test_files_are_evicted_also_when_just_written(void **state)
 	assert_int_equal(sum.unknown, 0);
 }
 
+static void test_residency_is_told_of_a_part_of_a_file(void **state)
+{
+	static char bytes[300000];
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), all = 0, in = 0;
+	struct mr_evicted sum = { 0 };
+	const char *path = textf("%s/part", top);
+
+	(void)state;
+	put("part", bytes, sizeof(bytes));
+	if (mr_resident_extent(path, page + 5, page, &all, &in))
+		skip();
+	/* the page where it begins, and the one where it ends */
+	assert_int_equal(all, 2 * page);
+	assert_int_equal(in, 2 * page);
+	/* adds up; no further than the end, and nothing beyond it */
+	assert_int_equal(mr_resident_extent(path, 0, UINT64_MAX, &all, &in), 0);
+	assert_int_equal(mr_resident_extent(path, 1 << 20, page, &all, &in), 0);
+	assert_int_equal(all, (2 + (sizeof(bytes) + page - 1) / page) * page);
+	assert_int_equal(in, all);
+	assert_int_equal(mr_resident_extent(top, 0, 1, &all, &in), -1);
+	if (in_memory_only())
+		return;
+	mr_evict_file(path, &sum);
+	in = 0;
+	assert_int_equal(mr_resident_extent(path, 0, UINT64_MAX, &all, &in), 0);
+	assert_int_equal(in, 0);
+}
+
 static void test_a_cold_loader_counts_each_file_once(void **state)
 {
 	struct mr_options opt;
@@ -635,6 +682,7 @@ int main(void)
 		cmocka_unit_test(test_one_request_is_as_slow_as_a_stream),
 		cmocka_unit_test(test_all_requests_together_get_the_bandwidth),
 		cmocka_unit_test(test_idle_time_gives_no_credit),
+		cmocka_unit_test(test_a_pause_has_no_limits_and_counts_nothing),
 		cmocka_unit_test(
 			test_a_page_cache_answers_what_was_read_of_late),
 		cmocka_unit_test(test_without_a_page_cache_nothing_is_held),
@@ -654,6 +702,7 @@ int main(void)
 		cmocka_unit_test(
 			test_a_depth_that_is_not_the_limit_is_left_alone),
 		cmocka_unit_test(test_files_are_evicted_also_when_just_written),
+		cmocka_unit_test(test_residency_is_told_of_a_part_of_a_file),
 		cmocka_unit_test(test_a_cold_loader_counts_each_file_once),
 		cmocka_unit_test(test_a_shaped_loader_gives_the_same_bytes),
 		cmocka_unit_test(

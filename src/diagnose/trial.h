@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A trial: one run of a job, made of some of its parts, and its rate. The
+ * source alone or with the steps, with a cache or without, from memory, cold,
+ * or from a storage that is imitated, by so many threads, with an accelerator
+ * or with nobody who computes.
+ */
+#ifndef MR_DIAGNOSE_TRIAL_H
+#define MR_DIAGNOSE_TRIAL_H
+
+#include "diagnose/pace.h"
+#include "millrace/millrace.h"
+
+/* Seconds that filling a cache may take, at a scale of 1. */
+#define MR_TRIAL_FILL 6.0
+
+/* A pipeline in parts, so that some can be left out. */
+struct mr_job {
+	char *source;		  /* `files DIR` */
+	char *before;		  /* steps before the place of a cache, or "" */
+	char *after;		  /* and after it, with `batch` */
+	char *upto[MR_MAX_STEPS]; /* the source and the steps up to that stage,
+				   * while they are the same in each epoch */
+	int place;		  /* of a cache: so many stages are before it */
+	double ram;		  /* of the one that the pipeline has, or 0 */
+	uint64_t batch, samples;
+	bool local;  /* the source has files to be evicted, */
+	bool remote; /* or has them on a server, where they are slow anyway */
+	bool ahead;  /* it is read ahead of the workers */
+	struct mr_options opt;
+};
+
+/* What all trials of a job have in common. */
+struct mr_setup {
+	const struct mr_job *job;
+	uint64_t subset; /* samples that they look at */
+	double scale;	 /* of their times */
+	double step;	 /* seconds that the accelerator computes on a batch */
+	bool (*stop)(void *data); /* asked now and then; may be NULL */
+	void *data;
+};
+
+enum mr_trial_parts { MR_TRIAL_SOURCE, MR_TRIAL_STEPS, MR_TRIAL_CACHE };
+
+/* { 0 } is the source alone, by the job's threads, for no time. */
+struct mr_trial {
+	enum mr_trial_parts parts; /* the source; and the steps; and a cache */
+	double ram;		   /* of the cache, bytes */
+	int threads;		   /* 0: the job's */
+	const char *storage;	   /* a profile; "" or NULL: as it is */
+	bool paced;		   /* there is an accelerator */
+	double seconds;		   /* to measure, at a scale of 1 */
+	bool fill;		   /* first fill the cache, at full speed, */
+	int epochs;		   /* in so many epochs */
+	bool evict; /* then make it cold, and go no further than an epoch,
+		     * again and again until the time is up */
+	bool whole; /* an epoch from its beginning to its end */
+};
+
+struct mr_trial_found {
+	struct mr_figure rate;
+	double stayed; /* of `evict`: share of bytes that stayed in memory */
+	bool unfilled; /* of `fill`: the time was up before */
+};
+
+/* As long as that may take, which is not made shorter by a small scale: what
+ * takes as long as it takes is cut off there, so that the whole ends in
+ * time. */
+double mr_trial_limit(const struct mr_setup *w, double seconds);
+
+/* The loader of a trial, to be closed. *l is NULL after an error. What samples
+ * that are made up cost counts as preparation: the source alone is without. */
+int mr_trial_open(const struct mr_setup *w, const struct mr_trial *t,
+		  struct mr_loader **l, struct mr_err *err);
+
+/* How its batches are taken, for who does so by himself. */
+struct mr_pace mr_trial_pace(const struct mr_setup *w,
+			     const struct mr_trial *t);
+
+/* Fills, evicts and measures as t says, with a loader of mr_trial_open(),
+ * which may be asked for its stats then. MR_ESTATE when stop() said so. */
+int mr_trial_measure(const struct mr_setup *w, const struct mr_trial *t,
+		     struct mr_loader *l, struct mr_trial_found *found,
+		     struct mr_err *err);
+
+/* All of it: opens, measures, closes. st: the loader's, or NULL. */
+int mr_trial_run(const struct mr_setup *w, const struct mr_trial *t,
+		 struct mr_trial_found *found, struct mr_stats *st,
+		 struct mr_err *err);
+
+#endif

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All strategies, and how fast each would be. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/model.h"
+#include "core/mem.h"
+#include "pipe/fetch.h"
+#include "pipe/held.h"
+#include "pipe/runs.h"
+#include "tune/tuning.h"
+
+enum { ENTRY_HEAD = 192, BLOCK_MIN = 8 };
+
+#define SHARD_BYTES 536870912.0
+
+/* Where preparation and storage are equally fast, each waits for the other
+ * now and then (docs/model.md). */
+#define SOFT_SAMPLE 6.0
+
+bool mr_strategy_alike(const struct mr_strategy *a, const struct mr_strategy *b)
+{
+	return a->split == b->split && a->codec == b->codec &&
+	       a->order == b->order && a->cache == b->cache &&
+	       (a->cache != MR_CACHE_RAM || a->cache_at == b->cache_at);
+}
+
+static const struct mr_tune_split *split_of(const struct mr_tuning *t,
+					    const struct mr_strategy *s)
+{
+	return &t->split[s->split];
+}
+
+static const struct mr_tune_codec *codec_of(const struct mr_tuning *t,
+					    const struct mr_strategy *s)
+{
+	return &split_of(t, s)->codec[s->codec];
+}
+
+double mr_strategy_bytes(const struct mr_tuning *t, const struct mr_strategy *s)
+{
+	return split_of(t, s)->bytes / codec_of(t, s)->ratio;
+}
+
+double mr_strategy_share(const struct mr_tuning *t, const struct mr_strategy *s)
+{
+	double each, share;
+
+	if (s->cache == MR_CACHE_NONE)
+		return 0;
+	each = s->cache == MR_CACHE_PAGE ?
+		       mr_strategy_bytes(t, s) :
+		       t->split[s->cache_at].plain + ENTRY_HEAD;
+	share = t->memory / (each * (double)t->samples);
+	return share < 1 ? share : 1;
+}
+
+/* ---- preparation ---- */
+
+/* The rest of a split by so many threads, from memory. */
+static double rest_rate(const struct mr_tune_split *s, int threads)
+{
+	struct mr_diagnosis d = { .points = s->points };
+
+	memcpy(d.curve, s->curve, sizeof(d.curve));
+	return mr_model_prep(&d, threads);
+}
+
+/* Seconds of one thread for a sample: the steps, unpacking, and what reading
+ * ahead costs, which grows with the bytes. */
+static double thread_seconds(const struct mr_tuning *t,
+			     const struct mr_strategy *s, bool ahead)
+{
+	const struct mr_tune_split *sp = split_of(t, s);
+	const struct mr_tune_codec *c = codec_of(t, s);
+	double rest = s->threads / rest_rate(sp, s->threads), read = 0;
+
+	if (ahead && sp->ahead.n && sp->points) {
+		const struct mr_diag_point *p = &sp->curve[sp->points - 1];
+
+		read = p->threads / sp->ahead.mean - p->threads / p->rate.mean;
+	}
+	if (read < 0)
+		read = 0;
+	if (c->unpack > 0)
+		rest += sp->plain / c->unpack;
+	return rest + read / c->ratio;
+}
+
+/* ---- storage ---- */
+
+/* Reads for a sample: neighbours share one in some orders. */
+static double requests(const struct mr_tuning *t, const struct mr_strategy *s,
+		       uint64_t n)
+{
+	struct mr_order o = { .kind = s->order, .n = n, .ranks = 1 };
+	double bytes = mr_strategy_bytes(t, s);
+	uint64_t run;
+
+	o.block = mr_tuning_block(t, s, n);
+	if (split_of(t, s)->stage < 0)
+		return split_of(t, s)->requests;
+	if (!(bytes >= 1))
+		return 1;
+	run = mr_runs_samples(&o, (uint64_t)bytes + 1,
+			      mr_fetch_bytes((size_t)t->budget));
+	return run > 1 ? 1 / (double)run : 1;
+}
+
+/* Seconds of a sample from the disk as it is: of sets that were measured, by
+ * the line through them that fits best. */
+static double line(const struct mr_tuning *t, bool block, double bytes)
+{
+	double n = 0, x = 0, y = 0, xx = 0, xy = 0, slope, at;
+
+	for (int i = 0; i < t->splits; i++) {
+		const struct mr_tune_split *s = &t->split[i];
+		const struct mr_figure *f = block ? &s->block : &s->cold;
+		double w;
+
+		if (s->stage < 0 || !f->n || !(f->mean > 0))
+			continue;
+		w = f->mean * f->mean; /* relative errors count */
+		n += w;
+		x += w * s->bytes;
+		y += w / f->mean;
+		xx += w * s->bytes * s->bytes;
+		xy += w * s->bytes / f->mean;
+	}
+	if (!(n > 0))
+		return 0;
+	slope = n * xx - x * x > 0 ? (n * xy - x * y) / (n * xx - x * x) : 0;
+	at = (y - slope * x) / n;
+	if (slope < 0) {
+		slope = 0;
+		at = y / n;
+	} else if (at < 0) {
+		at = 0;
+		slope = x > 0 ? xy / xx : 0;
+	}
+	return at + slope * bytes;
+}
+
+/* Samples/s, cold; 0: it sets no limit. */
+static double storage_rate(const struct mr_tuning *t,
+			   const struct mr_strategy *s, uint64_t n)
+{
+	const struct mr_tune_split *sp = split_of(t, s);
+	double bytes = mr_strategy_bytes(t, s), seconds;
+	bool block = s->order != MR_ORDER_SHUFFLE;
+
+	if (*t->profile)
+		return mr_model_storage(&t->limits, bytes, requests(t, s, n),
+					MR_HELD_MAX);
+	if (sp->stage < 0 || codec_of(t, s)->ratio == 1) {
+		const struct mr_figure *f =
+			block && sp->block.n ? &sp->block : &sp->cold;
+
+		return f->n ? f->mean : 0;
+	}
+	seconds = line(t, block, bytes);
+	return seconds > 0 ? 1 / seconds : 0;
+}
+
+static double both(double a, double b)
+{
+	double low = a < b ? a : b;
+
+	if (!(a > 0) || !(b > 0))
+		return a > 0 ? a : b;
+	return low / pow(pow(low / a, SOFT_SAMPLE) + pow(low / b, SOFT_SAMPLE),
+			 1 / SOFT_SAMPLE);
+}
+
+double mr_strategy_rate(const struct mr_tuning *t, const struct mr_strategy *s,
+			uint64_t n, bool warm)
+{
+	double hits = 0, share = warm ? mr_strategy_share(t, s) : 0;
+	double storage = storage_rate(t, s, n);
+	double miss = thread_seconds(t, s, true), seconds = miss, rate;
+
+	if (s->cache == MR_CACHE_PAGE) {
+		hits = s->order == MR_ORDER_SEQUENTIAL && share < 1 ?
+			       0 :
+			       mr_model_lru(share);
+		seconds =
+			hits * thread_seconds(t, s, false) + (1 - hits) * miss;
+	} else if (s->cache == MR_CACHE_RAM) {
+		const struct mr_tune_split *at = &t->split[s->cache_at];
+
+		hits = share;
+		seconds = hits * s->threads / rest_rate(at, s->threads) +
+			  (1 - hits) * miss;
+	}
+	rate = s->threads / seconds;
+	if (hits < 1)
+		rate = both(rate, storage / (1 - hits));
+	return rate;
+}
+
+/* ---- the list ---- */
+
+static int add(struct mr_tuning *t, const struct mr_strategy *s,
+	       struct mr_err *err)
+{
+	if (t->strategies == t->cap) {
+		int cap = t->cap ? 2 * t->cap : 256;
+		struct mr_strategy *list =
+			realloc(t->strategy, (size_t)cap * sizeof(*list));
+
+		if (!list)
+			return mr_err_nomem(err, (size_t)cap * sizeof(*list));
+		t->strategy = list;
+		t->cap = cap;
+	}
+	t->strategy[t->strategies++] = *s;
+	return 0;
+}
+
+static int add_caches(struct mr_tuning *t, struct mr_strategy s,
+		      struct mr_err *err)
+{
+	int e;
+
+	s.cache = MR_CACHE_NONE;
+	e = add(t, &s, err);
+	if (!(t->memory > 0))
+		return e;
+	s.cache = MR_CACHE_PAGE;
+	if (!e)
+		e = add(t, &s, err);
+	s.cache = MR_CACHE_RAM;
+	/* What is read as it is and what is read from records is the same. */
+	for (int at = s.split > 1 ? s.split : 1; !e && at < t->splits; at++) {
+		s.cache_at = at;
+		e = add(t, &s, err);
+	}
+	return e;
+}
+
+static int add_threads(struct mr_tuning *t, struct mr_strategy s,
+		       struct mr_err *err)
+{
+	const struct mr_tune_split *sp = &t->split[s.split];
+	int e = 0;
+
+	for (int i = 0; !e && i < sp->points; i++) {
+		s.threads = sp->curve[i].threads;
+		if (s.threads <= t->threads)
+			e = add_caches(t, s, err);
+	}
+	return e;
+}
+
+int mr_tuning_list(struct mr_tuning *t, struct mr_err *err)
+{
+	int e = 0;
+
+	for (int k = 0; !e && k < t->splits; k++) {
+		struct mr_strategy s = { .split = k };
+
+		for (s.codec = 0; !e && s.codec < t->split[k].codecs;
+		     s.codec++) {
+			s.order = t->order;
+			e = add_threads(t, s, err);
+			if (e || !t->other_order || t->split[k].stage < 0)
+				continue;
+			s.order = MR_ORDER_BLOCK;
+			e = add_threads(t, s, err);
+		}
+	}
+	return e;
+}
+
+/* ---- in block order ---- */
+
+uint64_t mr_tuning_block(const struct mr_tuning *t, const struct mr_strategy *s,
+			 uint64_t n)
+{
+	double bytes = mr_strategy_bytes(t, s);
+	uint64_t block = t->block < n / 16 ? t->block : n / 16;
+	struct mr_order o = { .kind = MR_ORDER_BLOCK, .n = n, .ranks = 1 };
+
+	if (block < 1)
+		block = 1;
+	/* Blocks that do not fit into memory are read sample by sample. */
+	for (uint64_t b = block; b >= BLOCK_MIN; b /= 2) {
+		o.block = b;
+		if (mr_runs_samples(&o, (uint64_t)bytes + 1,
+				    mr_fetch_bytes((size_t)t->budget)) > 1)
+			return b;
+	}
+	return block;
+}
+
+/* ---- what a strategy takes ---- */
+
+/* What the accelerator takes. */
+static double of_use(const struct mr_tuning *t, double rate)
+{
+	double most = t->goal.accelerator;
+
+	return most > 0 && rate > most ? most : rate;
+}
+
+void mr_strategy_predict(const struct mr_tuning *t, struct mr_strategy *s)
+{
+	const struct mr_tune_split *sp = split_of(t, s);
+	const struct mr_tune_codec *c = codec_of(t, s);
+	double n = (double)t->samples, each, make;
+
+	s->cache_share = mr_strategy_share(t, s);
+	each = s->cache == MR_CACHE_PAGE ?
+		       mr_strategy_bytes(t, s) :
+		       t->split[s->cache_at].plain + ENTRY_HEAD;
+	s->cache_bytes = ceil(s->cache_share * n * each);
+	s->storage = mr_strategy_bytes(t, s) * n;
+	s->shards =
+		sp->stage < 0 ? 0 : (uint64_t)ceil(s->storage / SHARD_BYTES);
+	s->cold = of_use(t, mr_strategy_rate(t, s, t->samples, false));
+	s->warm = of_use(t, mr_strategy_rate(t, s, t->samples, true));
+	s->offline = 0;
+	if (sp->stage < 0 || !(sp->offline.mean > 0))
+		return;
+	make = t->threads / sp->offline.mean;
+	if (c->pack > 0)
+		make += sp->plain / c->pack;
+	s->offline = n / both(t->threads / make, mr_tuning_source_rate(t));
+}
+
+double mr_tuning_source_rate(const struct mr_tuning *t)
+{
+	/* in the source's own order, which is no worse */
+	const struct mr_strategy s = { .order = t->order };
+
+	return t->splits ? storage_rate(t, &s, t->samples) : 0;
+}

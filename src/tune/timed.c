@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One run, timed; one set, made. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/clock.h"
+#include "diagnose/trial.h"
+#include "tune/tuner.h"
+
+bool mr_tuner_tell(struct mr_tuner *u, const char *what)
+{
+	double s = (double)(mr_clock_ns() - u->began) / 1e9;
+
+	if (what)
+		u->what = what;
+	return u->o->progress &&
+	       u->o->progress(u->o->data, u->what,
+			      s < u->planned ? s / u->planned : 0.99);
+}
+
+static bool stop(void *data)
+{
+	return mr_tuner_tell(data, NULL);
+}
+
+int mr_tuner_time(struct mr_tuner *u, const struct mr_timed *r,
+		  struct mr_figure *f, struct mr_stats *st, struct mr_err *err)
+{
+	const struct mr_job job = { .batch = u->t->batch };
+	const struct mr_setup setup = {
+		.job = &job, .scale = u->scale, .stop = stop, .data = u
+	};
+	const struct mr_trial trial = { .storage = r->storage,
+					.seconds = r->seconds,
+					.fill = r->fill,
+					.epochs = 1,
+					.evict = r->evict };
+	struct mr_options opt = u->opt;
+	struct mr_trial_found found;
+	struct mr_loader *l;
+	int e;
+
+	opt.storage = r->storage;
+	opt.threads = r->threads;
+	opt.order = r->order;
+	opt.subset = r->subset;
+	if (r->block)
+		opt.block = r->block;
+	if (r->ahead)
+		opt.fetch = MR_FETCH_AHEAD;
+	e = mr_loader_open_with(&l, r->text, &opt, err);
+	if (e)
+		return e;
+	e = mr_trial_measure(&setup, &trial, l, &found, err);
+	if (!e)
+		*f = found.rate;
+	if (!e && st)
+		mr_loader_stats(l, st);
+	mr_loader_close(l);
+	return e;
+}
+
+/* ---- sets ---- */
+
+static bool told(void *data, uint64_t done, uint64_t samples)
+{
+	(void)done;
+	(void)samples;
+	return mr_tuner_tell(data, NULL);
+}
+
+static int store(struct mr_tuner *u, const struct mr_strategy *s,
+		 const char *path, struct mr_store_report *report,
+		 struct mr_err *err)
+{
+	const struct mr_tune_split *sp = &u->t->split[s->split];
+	const struct mr_tune_codec *c = &sp->codec[s->codec];
+	struct mr_store_options o;
+	char until[16];
+	int e;
+
+	snprintf(until, sizeof(until), "%d", sp->until);
+	mr_store_options_init(&o);
+	o.out = path;
+	o.until = until;
+	o.literal = true;
+	o.codec = c->codec;
+	o.level = c->level;
+	o.shuffle = c->shuffle ? MR_SHUFFLE_YES : MR_SHUFFLE_NO;
+	o.loader.threads = u->t->threads;
+	o.loader.memory = u->opt.memory;
+	o.loader.plugins = u->opt.plugins;
+	o.loader.on_error = u->opt.on_error == MR_ON_ERROR_REPLACE ?
+				    MR_ON_ERROR_SKIP :
+				    u->opt.on_error;
+	o.loader.subset = u->subset;
+	o.progress = told;
+	o.data = u;
+	e = mr_store(u->t->pipeline, &o, report, err);
+	if (!e && !report->complete)
+		e = mr_err_set(err, MR_ESTATE, "stopped");
+	return e;
+}
+
+int mr_tuner_store(struct mr_tuner *u, const struct mr_strategy *s, char *path,
+		   size_t cap, double *bytes, struct mr_figure *rate,
+		   struct mr_err *err)
+{
+	struct mr_store_report r;
+	struct stat st;
+	char meta[4200];
+	int e;
+
+	snprintf(path, cap, "%.4000s/%d-%d", u->scratch.path, s->split,
+		 s->codec);
+	snprintf(meta, sizeof(meta), "%.4100s/meta.json", path);
+	if (!stat(meta, &st))
+		return 0;
+	e = store(u, s, path, &r, err);
+	if (e)
+		return e;
+	if (bytes)
+		*bytes = (double)r.bytes / (double)r.samples;
+	if (rate && r.stats.seconds > 0) {
+		double v = (double)r.stats.samples /
+			   (r.stats.seconds + r.sync_seconds);
+
+		*rate = mr_figure_of(&v, 1);
+	}
+	return 0;
+}

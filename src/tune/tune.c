@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mr_tune(): a pipeline and a goal in, the best strategy out. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyze/model.h"
+#include "core/clock.h"
+#include "core/file.h"
+#include "core/mem.h"
+#include "io/shape.h"
+#include "pipe/loader.h"
+#include "tune/tuner.h"
+
+/* Seconds that it takes at a scale of 1, about; and at most. */
+#define USUAL 40.0
+#define MOST  600.0
+
+void mr_tune_options_init(struct mr_tune_options *o)
+{
+	*o = (struct mr_tune_options){ .size = sizeof(*o),
+				       .weights = "",
+				       .epochs = 30,
+				       .max_memory = "",
+				       .precision = 0.05,
+				       .scratch = "",
+				       .out = "DIR" };
+	mr_options_init(&o->loader);
+}
+
+void mr_tuned_free(struct mr_tuned *t)
+{
+	free(t->text);
+	free(t->json);
+	free(t->pipeline);
+	*t = (struct mr_tuned){ 0 };
+}
+
+/* ---- what is wanted ---- */
+
+static int set_goal(struct mr_tuning *t, const struct mr_tune_options *o,
+		    struct mr_err *err)
+{
+	struct mr_tune_goal *g = &t->goal;
+	double *w = g->weight;
+	char end;
+
+	*g = (struct mr_tune_goal){
+		.epochs = o->epochs > 0 ? (double)o->epochs : 1,
+		.max_storage = (double)o->max_storage,
+		.max_prepare = o->max_prepare,
+		.price_hour = o->price_hour,
+		.price_gb = o->price_gb,
+		.accelerator = o->accelerator,
+	};
+	t->precision = o->precision;
+	if (!(t->precision >= 0.005 && t->precision <= 0.5))
+		return mr_err_set(err, MR_EINVAL,
+				  "precision %g: want 0.005 to 0.5",
+				  o->precision);
+	if (!*o->weights)
+		return 0;
+	g->weighted = true;
+	if (sscanf(o->weights, "%lf,%lf,%lf%c", &w[0], &w[1], &w[2], &end) !=
+		    3 ||
+	    !(w[0] >= 0) || !(w[1] >= 0) || !(w[2] >= 0) ||
+	    !(w[0] + w[1] + w[2] > 0) || !(w[0] + w[1] + w[2] < 1e9))
+		return mr_err_set(err, MR_EINVAL,
+				  "weights '%s': want three numbers from 0 on, "
+				  "of preparation's time, storage and "
+				  "throughput, such as 0,0.2,1",
+				  o->weights);
+	return 0;
+}
+
+/* Memory for caches: known when the samples' size is. */
+static int set_memory(struct mr_tuning *t, const char *text, struct mr_err *err)
+{
+	double all = t->split[0].plain * (double)t->samples;
+
+	t->memory = (double)mr_machine_memory() / 2;
+	return *text ? mr_model_cache(text, all, &t->memory, err) : 0;
+}
+
+static int set_storage(struct mr_tuning *t, const char *text,
+		       struct mr_err *err)
+{
+	struct mr_profile p;
+	int e;
+
+	if (!*text)
+		return 0;
+	e = mr_profile_parse(&p, text, err);
+	if (e)
+		return e;
+	if (p.cache)
+		return mr_err_set(err, MR_EINVAL,
+				  "storage '%s': leave cache= out; the page "
+				  "cache is one of the strategies, by "
+				  "--max-memory",
+				  text);
+	snprintf(t->profile, sizeof(t->profile), "%s", text);
+	t->limits = (struct mr_storage_limits){ (double)p.bw, (double)p.stream,
+						p.latency, p.iops };
+	return 0;
+}
+
+/* ---- what came out ---- */
+
+static void add_notes(struct mr_tuning *t, const struct mr_tuner *u)
+{
+	char n[32], all[32];
+
+	if (t->sampled < t->samples)
+		mr_str_addf(&t->notes,
+			    "measured on %s of the %s samples, chosen by the "
+			    "seed\n",
+			    mr_str_count(n, t->sampled),
+			    mr_str_count(all, t->samples));
+	if (t->splits == 2 && t->stages > 1)
+		mr_str_addf(&t->notes,
+			    "the first step is random: only the samples as "
+			    "they are read can be stored\n");
+	if (!*t->profile && !u->local)
+		mr_str_add(&t->notes,
+			   "the source has no files: reading it is free here; "
+			   "--storage imitates one\n");
+	if (t->best >= 0 && t->strategy[t->best].order != t->order)
+		mr_str_add(&t->notes,
+			   "block order mixes samples within groups of eight "
+			   "blocks, not over the whole set, and reads "
+			   "neighbours by one request; --keep-order leaves it "
+			   "out\n");
+}
+
+static int fill_out(const struct mr_tuner *u, struct mr_tuned *out,
+		    struct mr_err *err)
+{
+	const struct mr_tuning *t = u->t;
+	const struct mr_strategy *s;
+	const struct mr_tune_codec *c;
+
+	out->text = mr_tuning_text(t, u->o->out);
+	out->json = mr_tuning_json(t, u->o->out);
+	if (!out->text || !out->json)
+		return mr_err_nomem(err, 1);
+	if (t->best < 0)
+		return 0;
+	s = &t->strategy[t->best];
+	c = &t->split[s->split].codec[s->codec];
+	out->found = true;
+	out->pipeline = mr_strategy_text(t, s, u->o->out, s->cache_bytes);
+	out->loader = u->o->loader;
+	out->loader.threads = s->threads;
+	out->loader.order = s->order;
+	if (s->order == MR_ORDER_BLOCK)
+		out->loader.block = mr_tuning_block(t, s, t->samples);
+	out->stores = t->split[s->split].stage >= 0;
+	snprintf(out->until, sizeof(out->until), "%d",
+		 t->split[s->split].until);
+	mr_store_options_init(&out->store);
+	out->store.out = u->o->out;
+	out->store.until = out->until;
+	out->store.literal = true;
+	out->store.codec = c->codec;
+	out->store.level = c->level;
+	out->store.shuffle = c->shuffle ? MR_SHUFFLE_YES : MR_SHUFFLE_NO;
+	out->store.loader.threads = u->o->loader.threads;
+	out->store.loader.memory = u->o->loader.memory;
+	out->store.loader.plugins = u->o->loader.plugins;
+	out->store.loader.on_error = u->o->loader.on_error;
+	return out->pipeline ? 0 : mr_err_nomem(err, 1);
+}
+
+static int tune(struct mr_tuner *u, const char *pipeline, struct mr_err *err)
+{
+	struct mr_tuning *t = u->t;
+	int e = set_goal(t, u->o, err);
+
+	/* Its share is known later; that it is one, now. */
+	if (!e)
+		e = set_memory(t, u->o->max_memory, err);
+	if (!e)
+		e = set_storage(
+			t, u->o->loader.storage ? u->o->loader.storage : "",
+			err);
+	if (!e)
+		e = mr_scratch_make(&u->scratch, u->o->scratch, err);
+	if (!e)
+		e = mr_tuner_profile(u, pipeline, err);
+	if (!e)
+		e = set_memory(t, u->o->max_memory, err);
+	if (!e)
+		e = mr_tuning_list(t, err);
+	if (!e)
+		e = mr_tuner_prove(u, err);
+	t->seconds = (double)(mr_clock_ns() - u->began) / 1e9;
+	mr_scratch_remove(&u->scratch);
+	if (!e)
+		add_notes(t, u);
+	return e;
+}
+
+int mr_tune(const char *pipeline, const struct mr_tune_options *o,
+	    struct mr_tuned *out, struct mr_err *err)
+{
+	struct mr_tuning *t = mr_alloc(1, sizeof(*t), err);
+	struct mr_tuner u = { .t = t, .o = o, .began = mr_clock_ns() };
+	double seconds = o->seconds > 0 ? o->seconds : USUAL;
+	int e;
+
+	*out = (struct mr_tuned){ 0 };
+	if (!t)
+		return MR_ENOMEM;
+	if (o->size != sizeof(*o)) {
+		free(t);
+		return mr_err_set(err, MR_EINVAL,
+				  "options of another version of the header; "
+				  "call mr_tune_options_init()");
+	}
+	u.scale = (seconds < MOST ? seconds : MOST) / USUAL;
+	u.opt = o->loader;
+	u.opt.storage = "";
+	u.opt.epochs = u.opt.samples = 0;
+	u.opt.cold = false;
+	u.opt.trace = NULL;
+	u.opt.subset = 0;
+	t->order = o->loader.order;
+	t->other_order = !o->keep_order && t->order == MR_ORDER_SHUFFLE &&
+			 o->loader.ranks <= 1;
+	t->cores = mr_machine_cores();
+	t->best = t->online = t->offline = -1;
+	e = tune(&u, pipeline, err);
+	if (!e)
+		e = fill_out(&u, out, err);
+	if (e)
+		mr_tuned_free(out);
+	mr_tuning_fini(t);
+	free(t);
+	return e;
+}

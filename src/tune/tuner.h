@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The work of a tuning: runs of parts of the pipeline, timed. */
+#ifndef MR_TUNE_TUNER_H
+#define MR_TUNE_TUNER_H
+
+#include "tune/scratch.h"
+#include "tune/tuning.h"
+
+struct mr_tuner {
+	struct mr_tuning *t;
+	const struct mr_tune_options *o;
+	struct mr_options opt; /* of the loaders */
+	struct mr_scratch scratch;
+	double scale;	      /* of the times below */
+	bool local;	      /* the source has files that can be evicted */
+	uint64_t subset;      /* samples of the source that are looked at */
+	const char *what;     /* is measured now */
+	double done, planned; /* of progress; seconds */
+	uint64_t began;
+};
+
+/* One run. */
+struct mr_timed {
+	const char *text;
+	int threads, order;
+	uint64_t block, subset;
+	const char *storage; /* a profile, or "" */
+	bool ahead;	     /* read ahead at once */
+	bool evict;	     /* cold, from the storage as it is */
+	bool fill;	     /* an epoch first, at full speed, for the cache */
+	double seconds;
+};
+
+/* Its rate; st, the loader's figures, may be NULL. */
+int mr_tuner_time(struct mr_tuner *u, const struct mr_timed *r,
+		  struct mr_figure *f, struct mr_stats *st, struct mr_err *err);
+
+/* True when the user has had enough: MR_ESTATE is to follow. */
+bool mr_tuner_tell(struct mr_tuner *u, const char *what);
+
+/* The set of a strategy, made of the sample unless it is there: its path, the
+ * bytes of a record, and the rate at which it was made. */
+int mr_tuner_store(struct mr_tuner *u, const struct mr_strategy *s, char *path,
+		   size_t cap, double *bytes, struct mr_figure *rate,
+		   struct mr_err *err);
+
+/* Measures every split, and what codecs do there. */
+int mr_tuner_profile(struct mr_tuner *u, const char *pipeline,
+		     struct mr_err *err);
+
+/* Measures the best few strategies and the extremes, or all of them. */
+int mr_tuner_prove(struct mr_tuner *u, struct mr_err *err);
+
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A tuning: what was measured of a pipeline at every place where it could be
+ * split, and what follows from that for every strategy.
+ *
+ * A split is a place after a step that is the same in each epoch: what comes
+ * before is done once and stored, what comes after is done in each epoch. A
+ * strategy is a split, a codec, an order, a number of threads and a cache.
+ * Rates are samples per second. The formulas are in docs/tuning.md.
+ */
+#ifndef MR_TUNE_TUNING_H
+#define MR_TUNE_TUNING_H
+
+#include "analyze/diagnosis.h"
+#include "millrace/millrace.h"
+
+enum {
+	MR_TUNE_SPLITS = MR_MAX_STEPS + 1,
+	MR_TUNE_CODECS = 16,
+	MR_TUNE_SHOWN = 16,
+	MR_TUNE_EVEN = 32,
+};
+
+/* What a codec does to the samples of a split. */
+struct mr_tune_codec {
+	char name[24];	     /* "zstd-3", "zstd-3+shuffle", "none" */
+	const char *codec;   /* of the table */
+	int level;	     /* -1: it has none */
+	bool shuffle;	     /* bytes of wide types, before it */
+	double ratio;	     /* bytes before / after */
+	double pack, unpack; /* bytes (unpacked) per second and thread; 0: no
+			      * time at all */
+};
+
+struct mr_tune_split {
+	int stage;	 /* the last one that is stored; -1: nothing is */
+	char name[32];	 /* of that step; "" of -1 */
+	double bytes;	 /* of a sample, as it is read */
+	double plain;	 /* of a sample, unpacked, as a cache would hold it */
+	double requests; /* reads for a sample; of -1 alone */
+	int until;	 /* its number for users, who count from 1 */
+	struct mr_figure offline; /* making and storing, in memory; not of -1 */
+	int points;		  /* by threads, ascending: */
+	struct mr_diag_point curve[MR_CURVE_MAX]; /* the rest, in memory */
+	struct mr_figure ahead; /* the rest, with all threads, when samples are
+				 * read ahead, by a storage without limits */
+	struct mr_figure cold;	/* the storage as it is, shuffled */
+	struct mr_figure block; /* and in block order; n 0: not measured */
+	int codecs;
+	struct mr_tune_codec codec[MR_TUNE_CODECS];
+};
+
+enum mr_tune_cache { MR_CACHE_NONE, MR_CACHE_PAGE, MR_CACHE_RAM };
+
+struct mr_strategy {
+	int split; /* index into the splits, as cache_at */
+	int codec; /* index into the split's */
+	int threads, order;
+	enum mr_tune_cache cache;
+	int cache_at; /* `cache ram=` stands after this split */
+
+	/* predicted, of the whole data set */
+	uint64_t shards;
+	double cache_bytes, cache_share;
+	double offline;	   /* seconds */
+	double storage;	   /* bytes that the job reads an epoch from */
+	double cold, warm; /* samples/s: in the first epoch, in later ones */
+	double total;	   /* seconds of all epochs, with the preparation */
+	double cost;	   /* of them, by the prices given */
+	double score;	   /* 1 is the best there could be */
+	bool allowed, pareto;
+
+	double sampled;		   /* warm, predicted for the sample */
+	struct mr_figure measured; /* the same; n 0: it was not */
+};
+
+struct mr_tune_even {
+	int a, b;     /* strategies */
+	double epoch; /* from it on, a is ahead of b */
+};
+
+/* What is wanted. */
+struct mr_tune_goal {
+	bool weighted;
+	double weight[3]; /* preparation's time, storage, throughput */
+	double epochs;
+	double max_storage, max_prepare, max_memory; /* 0: no limit */
+	double price_hour, price_gb;
+	double accelerator; /* samples/s that are of use; 0: all */
+};
+
+struct mr_tuning {
+	char *pipeline;
+	char *tail; /* batch and what follows, as a text */
+	uint64_t samples, batch, block;
+	int threads, cores, order;
+	bool other_order; /* block order may be taken, too */
+	char profile[128];
+	struct mr_storage_limits limits; /* of the profile */
+	double memory;			 /* for caches */
+	double budget;			 /* of the loaders' buffers */
+	uint64_t sampled;
+	double precision; /* of means over the sample */
+	double seconds;
+	struct mr_tune_goal goal;
+	int steps;
+	struct mr_diag_step step[MR_DIAG_STEPS];
+	double p50[MR_DIAG_STEPS], p99[MR_DIAG_STEPS]; /* us, of the steps */
+	int splits;
+	struct mr_tune_split split[MR_TUNE_SPLITS];
+	int stages;		  /* of samples: the source and the steps */
+	char *word[MR_MAX_STEPS]; /* each of them as a text */
+
+	int strategies, cap;
+	struct mr_strategy *strategy;
+	int best, online, offline; /* -1: none */
+	int ties, tie[MR_TUNE_SHOWN];
+	int shown, show[MR_TUNE_SHOWN];
+	int evens;
+	struct mr_tune_even even[MR_TUNE_EVEN];
+	struct mr_str notes;
+};
+
+void mr_tuning_fini(struct mr_tuning *t);
+
+/* Makes the list of strategies. */
+int mr_tuning_list(struct mr_tuning *t, struct mr_err *err);
+
+/* Predicts each, and judges all by the goal: best, ties, shown and so on. What
+ * was measured corrects what was predicted. */
+void mr_tuning_judge(struct mr_tuning *t);
+
+/* Steady rate of a strategy over n of the samples, by the model alone. */
+double mr_strategy_rate(const struct mr_tuning *t, const struct mr_strategy *s,
+			uint64_t n, bool warm);
+
+/* Bytes that its codec leaves of a sample. */
+double mr_strategy_bytes(const struct mr_tuning *t,
+			 const struct mr_strategy *s);
+
+/* Share of n samples that its cache of `memory` bytes holds. */
+double mr_strategy_share(const struct mr_tuning *t,
+			 const struct mr_strategy *s);
+
+/* Samples of a block, where it is read in block order. */
+uint64_t mr_tuning_block(const struct mr_tuning *t, const struct mr_strategy *s,
+			 uint64_t n);
+
+/* Samples/s of the source's storage; 0: it sets no limit. */
+double mr_tuning_source_rate(const struct mr_tuning *t);
+
+/* Fills the predicted part, all but what the goal decides. */
+void mr_strategy_predict(const struct mr_tuning *t, struct mr_strategy *s);
+
+/* Two that differ in threads alone, or not even in that. */
+bool mr_strategy_alike(const struct mr_strategy *a,
+		       const struct mr_strategy *b);
+
+/* "after resize, zstd-3, block order, cache ram= after normalize". */
+void mr_strategy_words(const struct mr_tuning *t, const struct mr_strategy *s,
+		       struct mr_str *out);
+
+/* The pipeline of a strategy, whose set is in `dir`; to be freed. */
+char *mr_strategy_text(const struct mr_tuning *t, const struct mr_strategy *s,
+		       const char *dir, double cache_bytes);
+
+/* The command that makes its set; nothing where there is none. */
+void mr_strategy_prepare(const struct mr_tuning *t, const struct mr_strategy *s,
+			 const char *dir, struct mr_str *out);
+
+/* Options of a run of its pipeline. */
+void mr_strategy_options(const struct mr_tuning *t, const struct mr_strategy *s,
+			 struct mr_str *out);
+
+/* The best one, what it gains and what it takes, in a sentence. */
+void mr_tuning_answer(const struct mr_tuning *t, struct mr_str *out);
+
+const char *mr_order_name(int order);
+
+/* For people, and for programs; to be freed; NULL without memory. dir: where
+ * a set would be, for the commands. */
+char *mr_tuning_text(const struct mr_tuning *t, const char *dir);
+char *mr_tuning_json(const struct mr_tuning *t, const char *dir);
+
+#endif

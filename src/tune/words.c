@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Strategies in words, and as pipelines and commands. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tune/tuning.h"
+
+static const char *const orders[] = { "shuffle", "sequential", "block" };
+
+const char *mr_order_name(int order)
+{
+	return orders[order];
+}
+
+void mr_strategy_words(const struct mr_tuning *t, const struct mr_strategy *s,
+		       struct mr_str *out)
+{
+	const struct mr_tune_split *sp = &t->split[s->split];
+	char size[32];
+
+	if (sp->stage < 0)
+		mr_str_add(out, "all online");
+	else if (sp->stage == 0)
+		mr_str_add(out, "stored as read");
+	else
+		mr_str_addf(out, "stored after %s", sp->name);
+	if (s->codec > 0)
+		mr_str_addf(out, ", %s", sp->codec[s->codec].name);
+	if (s->order != t->order)
+		mr_str_addf(out, ", %s order", orders[s->order]);
+	if (s->cache == MR_CACHE_PAGE)
+		mr_str_addf(out, ", page cache of %s",
+			    mr_str_size(size, s->cache_bytes));
+	if (s->cache == MR_CACHE_RAM)
+		mr_str_addf(out, ", cache of %s after %s",
+			    mr_str_size(size, s->cache_bytes),
+			    t->split[s->cache_at].stage > 0 ?
+				    t->split[s->cache_at].name :
+				    "the source");
+	if (s->threads != t->threads)
+		mr_str_addf(out, ", %d thread%s", s->threads,
+			    s->threads > 1 ? "s" : "");
+}
+
+/* A word of a pipeline, in quotes where that is needed. */
+static void add_quoted(struct mr_str *out, const char *word)
+{
+	bool plain = *word != 0;
+
+	for (const char *c = word; *c; c++)
+		plain &= !strchr(" \t\n|#='\"", *c);
+	mr_str_addf(out,
+		    plain	       ? "%s" :
+		    strchr(word, '\'') ? "\"%s\"" :
+					 "'%s'",
+		    word);
+}
+
+char *mr_strategy_text(const struct mr_tuning *t, const struct mr_strategy *s,
+		       const char *dir, double cache_bytes)
+{
+	int at = t->split[s->split].stage;
+	int cached =
+		s->cache == MR_CACHE_RAM ? t->split[s->cache_at].stage : -2;
+	struct mr_str out = { 0 };
+
+	if (at < 0) {
+		mr_str_add(&out, t->word[0]);
+		at = 0;
+	} else {
+		mr_str_add(&out, "records ");
+		add_quoted(&out, dir);
+	}
+	for (int i = at; i < t->stages; i++) {
+		if (i > at)
+			mr_str_addf(&out, " | %s", t->word[i]);
+		if (i == cached)
+			mr_str_addf(&out, " | cache ram=%.0f",
+				    cache_bytes < 4096 ? 4096 : cache_bytes);
+	}
+	mr_str_addf(&out, " | %s", t->tail);
+	return mr_str_take(&out);
+}
+
+/* In quotes, for a shell. */
+static void add_shell(struct mr_str *out, const char *text)
+{
+	mr_str_add(out, "'");
+	for (const char *c = text; *c; c++) {
+		if (*c == '\'')
+			mr_str_add(out, "'\\''");
+		else
+			mr_str_addn(out, c, 1);
+	}
+	mr_str_add(out, "'");
+}
+
+void mr_strategy_prepare(const struct mr_tuning *t, const struct mr_strategy *s,
+			 const char *dir, struct mr_str *out)
+{
+	const struct mr_tune_split *sp = &t->split[s->split];
+	const struct mr_tune_codec *c = &sp->codec[s->codec];
+
+	if (sp->stage < 0)
+		return;
+	mr_str_add(out, "millrace prepare ");
+	add_shell(out, t->pipeline);
+	mr_str_addf(out, " --until %d --literal", sp->until);
+	if (s->codec > 0) {
+		mr_str_addf(out, " --codec %s", c->codec);
+		if (c->level >= 0)
+			mr_str_addf(out, " --level %d", c->level);
+		mr_str_addf(out, " --shuffle %s", c->shuffle ? "yes" : "no");
+	}
+	mr_str_add(out, " --out ");
+	add_shell(out, dir);
+}
+
+void mr_strategy_options(const struct mr_tuning *t, const struct mr_strategy *s,
+			 struct mr_str *out)
+{
+	mr_str_addf(out, "--threads %d", s->threads);
+	if (s->order != MR_ORDER_SHUFFLE)
+		mr_str_addf(out, " --order %s", orders[s->order]);
+	if (s->order == MR_ORDER_BLOCK)
+		mr_str_addf(
+			out, " --block %llu",
+			(unsigned long long)mr_tuning_block(t, s, t->samples));
+}
+
+/* ---- the answer ---- */
+
+static void gain(const struct mr_tuning *t, struct mr_str *out)
+{
+	const struct mr_strategy *best = &t->strategy[t->best];
+	const struct mr_strategy *online =
+		t->online >= 0 ? &t->strategy[t->online] : NULL;
+	char a[32], b[32];
+
+	mr_str_addf(out, ": %s samples/s",
+		    mr_str_count(a, (unsigned long long)(best->warm + 0.5)));
+	if (online && best != online && online->warm > 0)
+		mr_str_addf(out, ", %.*f times the %s of all online",
+			    best->warm < 9.95 * online->warm ? 1 : 0,
+			    best->warm / online->warm,
+			    mr_str_count(b, (unsigned long long)(online->warm +
+								 0.5)));
+}
+
+static void price(const struct mr_tuning *t, struct mr_str *out)
+{
+	const struct mr_strategy *s = &t->strategy[t->best];
+	char size[32];
+
+	if (t->split[s->split].stage >= 0)
+		mr_str_addf(out, ", for %s on disk and %.3g s once",
+			    mr_str_size(size, s->storage), s->offline);
+	if (s->cache == MR_CACHE_RAM)
+		mr_str_addf(out, ", with %s of memory",
+			    mr_str_size(size, s->cache_bytes));
+	for (int i = 0; i < t->evens; i++)
+		if (t->even[i].a == t->best && t->even[i].b == t->online)
+			mr_str_addf(out, "; it pays from epoch %.0f on",
+				    t->even[i].epoch < 1e9 ?
+					    t->even[i].epoch + 0.5 :
+					    1e9);
+}
+
+void mr_tuning_answer(const struct mr_tuning *t, struct mr_str *out)
+{
+	struct mr_str words = { 0 };
+
+	if (t->best < 0) {
+		mr_str_add(out, "no strategy keeps within the limits; the "
+				"least storage is none, with all steps in "
+				"each epoch: raise --max-prepare, "
+				"--max-storage or --max-memory");
+		return;
+	}
+	mr_strategy_words(t, &t->strategy[t->best], &words);
+	mr_str_add(out, words.text ? words.text : "");
+	gain(t, out);
+	price(t, out);
+	mr_str_fini_into(&words, out);
+}

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tune: what to store, how, what to cache; and apply it."""
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+QUICK = ("--seconds", "1", "--precision", "0.2")
+
+
+def tune(mill, *args):
+    return mill.json("tune", *args, *QUICK)
+
+
+@pytest.fixture(scope="module")
+def photos(mill, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tune") / "photos"
+    mill("synth", "images", folder, "--count", 96, "--size", "160x120")
+    return folder
+
+
+def text(folder):
+    return (f"files {folder} | decode_image | resize 64 | normalize center | "
+            "random_crop 48 | batch 16")
+
+
+@pytest.fixture(scope="module")
+def result(mill, photos, tmp_path_factory):
+    scratch = tmp_path_factory.mktemp("scratch")
+    got = tune(mill, text(photos), "--storage", "ceph-hdd", "--max-memory", "0",
+               "--scratch", str(scratch))
+    assert os.listdir(scratch) == []
+    return got
+
+
+def test_every_split_and_no_random_step_is_a_strategy(result):
+    after = {s["after"] for s in result["strategies"]}
+    assert after == {"", "read", "decode_image", "resize", "normalize"}
+    assert [s["split"] for s in result["splits"]] == [-1, 0, 1, 2, 3]
+    orders = {s["order"] for s in result["strategies"]}
+    assert orders == {"shuffle", "block"}
+    codecs = {s["codec"] for s in result["strategies"]}
+    assert {"none", "lz4", "zstd-1", "zstd-3", "zstd-9"} <= codecs
+    assert "zstd-3+shuffle" in codecs
+    assert all(s["cache"] == "none" for s in result["strategies"])
+
+
+def test_the_best_few_and_the_extremes_were_measured(result):
+    by = {s["id"]: s for s in result["strategies"]}
+    for name in ("best", "all_online", "all_offline"):
+        assert by[result[name]]["measured"]["per_s"] > 0, name
+    assert "error" in by[result["best"]]
+    assert by[result["best"]]["score"] > 0.97
+    assert len([s for s in by.values() if "measured" in s]) < 12
+
+
+def test_numbers_of_the_strategies_add_up(result):
+    n = result["samples"]
+    epochs = result["objective"]["epochs"]
+    for s in result["strategies"]:
+        want = s["offline_s"] + n / s["cold_per_s"] + \
+            (epochs - 1) * n / s["warm_per_s"]
+        assert s["total_s"] == pytest.approx(want, rel=1e-3)
+        assert s["storage_bytes"] > 0
+        assert (s["offline_s"] == 0) == (s["split"] == -1)
+
+
+def test_sizes_are_those_of_prepare(mill, result, photos, tmp_path):
+    by = {s["name"]: s for s in result["splits"]}
+    for step in ("decode_image", "normalize"):
+        out = tmp_path / step
+        made = mill.json("prepare", text(photos), "--until", step,
+                         "--literal", "--out", out)
+        assert by[step]["bytes"] == pytest.approx(
+            made["bytes"] / made["samples"], rel=0.02)
+
+
+def test_apply_makes_the_set_and_the_same_batches(mill, photos, tmp_path):
+    out, file = tmp_path / "a set", tmp_path / "new.txt"
+    # Nothing but speed counts, and there is no other way to it.
+    done = mill("tune", text(photos), *QUICK, "--storage", "ceph-hdd",
+                "--max-memory", "0", "--weights", "0,0,1",
+                "--apply", out, "--write", file)
+    assert "byte for byte" in done.stdout
+    assert sorted(os.listdir(tmp_path)) == ["a set", "new.txt"]
+    new = file.read_text()
+    assert "records" in new
+    for order in (["--order", "shuffle"], ["--order", "block"]):
+        digests = {mill.digest(p, "--epochs", 2, *order)
+                   for p in (text(photos), f"@{file}")}
+        assert len(digests) == 1
+
+
+def test_with_memory_for_all_a_cache_or_the_page_cache_is_chosen(mill, photos):
+    got = tune(mill, text(photos), "--storage", "hdd")
+    best = next(s for s in got["strategies"] if s["id"] == got["best"])
+    assert best["cache"] in ("page", "ram")
+    assert best["cache_share"] == 1
+    assert {s["cache"] for s in got["strategies"]} == {"none", "page", "ram"}
+
+
+def test_limits_are_kept(mill, photos):
+    got = tune(mill, text(photos), "--storage", "hdd", "--max-memory", "0",
+               "--max-storage", "100K")
+    best = next(s for s in got["strategies"] if s["id"] == got["best"])
+    assert best["split"] == -1
+    assert all(s["split"] == -1 for s in got["strategies"] if s["allowed"])
+    assert got["prepare"] == ""
+
+
+def test_a_pipeline_that_begins_with_chance(mill, photos):
+    got = tune(mill, f"files {photos} | decode_image | random_crop 16 | batch 16",
+               "--storage", "hdd", "--max-memory", "0")
+    assert {s["after"] for s in got["strategies"]} == \
+        {"", "read", "decode_image"}
+    got = tune(mill, "synthetic shape=8 count=64 | batch 4", "--max-memory", "0")
+    assert {s["after"] for s in got["strategies"]} == {"", "read"}
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_three_samples_are_a_data_set(mill, tmp_path, count):
+    folder = tmp_path / "few"
+    mill("synth", "images", folder, "--count", count, "--classes", 1,
+         "--size", "64x48")
+    got = tune(mill, text(folder))
+    assert got["samples"] == count and got["best"] >= 0
+
+
+def test_a_set_can_be_tuned_again(mill, photos, tmp_path):
+    out = tmp_path / "set"
+    mill("prepare", text(photos), "--until", "normalize", "--out", out)
+    got = tune(mill, f"records {out} | random_crop 48 | batch 16", "--max-memory",
+               "0")
+    # what prepare left to be done on load belongs to the source
+    assert {s["after"] for s in got["strategies"]} == {"", "read"}
+
+
+def test_a_cache_in_the_pipeline_is_one_of_many(mill, photos):
+    got = tune(mill, f"files {photos} | decode_image | cache ram=1M | resize 64 | "
+               "batch 16", "--storage", "hdd")
+    assert "cache ram=1M" not in got["text"]
+    assert {s["after"] for s in got["strategies"]} == \
+        {"", "read", "decode_image", "resize"}
+
+
+@pytest.mark.parametrize("args, code, words", [
+    (["--weights", "1,2"], 2, ["weights", "three numbers"]),
+    (["--weights", "0,0,0"], 2, ["weights"]),
+    (["--max-memory", "lots"], 2, ["cache", "lots", "35%"]),
+    (["--storage", "hdd,cache=1G"], 2, ["cache=", "--max-memory"]),
+    (["--scratch", "/nonexistent/x"], 1, ["/nonexistent/x", "--scratch"]),
+])
+def test_wrong_options_are_named(mill, photos, args, code, words):
+    mill.fails("tune", text(photos), *QUICK, *args, code=code, says=words)
+
+
+def test_a_bad_sample_is_named(mill, tmp_path):
+    folder = tmp_path / "bad"
+    mill("synth", "images", folder, "--count", 12, "--classes", 1,
+         "--size", "64x48")
+    victim = sorted(folder.rglob("*.jpg"))[5]
+    victim.write_bytes(victim.read_bytes()[:200])
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    mill.fails("tune", text(folder), *QUICK, "--scratch", scratch, code=1,
+               says=victim.name)
+    assert os.listdir(scratch) == []
+    mill("tune", text(folder), *QUICK, "--on-error", "skip", "--scratch",
+         scratch)
+
+
+def test_interrupted_it_leaves_nothing(mill, photos, tmp_path):
+    for sig in (signal.SIGINT, signal.SIGTERM):
+        p = subprocess.Popen([mill.bin, "tune", text(photos), "--scratch",
+                              str(tmp_path)], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE)
+        for _ in range(200):
+            if any(os.listdir(tmp_path / d) for d in os.listdir(tmp_path)):
+                break
+            time.sleep(0.05)
+        time.sleep(1)
+        p.send_signal(sig)
+        _, err = p.communicate(timeout=60)
+        assert p.returncode == 1
+        assert b"stopped" in err
+        assert os.listdir(tmp_path) == []
+
+
+def test_what_a_killed_one_left_the_next_removes(mill, photos, tmp_path):
+    p = subprocess.Popen([mill.bin, "tune", text(photos), "--scratch",
+                          str(tmp_path)], stdout=subprocess.DEVNULL,
+                         stderr=subprocess.DEVNULL)
+    for _ in range(400):
+        if any(len(os.listdir(tmp_path / d)) > 1
+               for d in os.listdir(tmp_path)):
+            break
+        time.sleep(0.05)
+    p.kill()
+    p.wait()
+    assert os.listdir(tmp_path)
+    (tmp_path / "millrace-tune-mine").mkdir()  # no lock: not one of its own
+    tune(mill, "synthetic shape=8 count=64 | batch 4", "--scratch", tmp_path)
+    assert os.listdir(tmp_path) == ["millrace-tune-mine"]
+
+
+def test_a_part_of_a_set_can_be_prepared(mill, photos, tmp_path):
+    out = tmp_path / "part"
+    made = mill.json("prepare", text(photos), "--until", "resize", "--subset",
+                     20, "--out", out)
+    assert made["samples"] == 20
+    assert mill.json("run", f"records {out} | batch 5", "--epochs",
+                     1)["samples"] == 20
+    mill("verify", out)

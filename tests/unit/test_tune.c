@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Strategies: what is predicted of them, and which is the best. */
+#include "scratch.h"
+
+#include <math.h>
+
+#include "core/rng.h"
+#include "tune/tuning.h"
+
+static void assert_near(double a, double b, double part)
+{
+	assert_true(fabs(a - b) <= part * fabs(b));
+}
+
+static struct mr_figure about(double mean)
+{
+	return (struct mr_figure){ mean, mean * 0.98, mean * 1.02, 10 };
+}
+
+static void add_split(struct mr_tuning *t, const char *name, double bytes,
+		      double rest, double offline)
+{
+	struct mr_tune_split *s = &t->split[t->splits];
+
+	*s = (struct mr_tune_split){
+		.stage = t->splits - 1,
+		.until = t->splits,
+		.bytes = bytes,
+		.plain = bytes,
+		.requests = 1,
+		.offline = about(offline),
+		.ahead = about(rest),
+		.points = 2,
+		.curve = { { 1, about(rest / 2) }, { 2, about(rest) } },
+		.codecs = 1,
+		.codec = { { .name = "none", .codec = "none", .ratio = 1 } },
+	};
+	snprintf(s->name, sizeof(s->name), "%s", name);
+	t->splits++;
+}
+
+static void add_codec(struct mr_tuning *t, int split, const char *name,
+		      double ratio, double pack, double unpack)
+{
+	struct mr_tune_split *s = &t->split[split];
+	struct mr_tune_codec *c = &s->codec[s->codecs++];
+
+	*c = (struct mr_tune_codec){ .codec = name,
+				     .level = -1,
+				     .ratio = ratio,
+				     .pack = pack,
+				     .unpack = unpack };
+	snprintf(c->name, sizeof(c->name), "%s", name);
+}
+
+/* Photos, as they are: decoding takes nearly all of the time. */
+static void photos(struct mr_tuning *t)
+{
+	static char *words[] = { "files photos", "decode_image", "resize 256",
+				 "flip" };
+
+	*t = (struct mr_tuning){ .samples = 1000000,
+				 .batch = 64,
+				 .block = 256,
+				 .threads = 2,
+				 .cores = 2,
+				 .sampled = 1024,
+				 .budget = 4e9,
+				 .goal.epochs = 30,
+				 .best = -1,
+				 .online = -1,
+				 .offline = -1 };
+	add_split(t, "", 110e3, 800, 0);
+	add_split(t, "read", 110e3, 800, 9000);
+	add_split(t, "decode_image", 600e3, 2000, 1000);
+	add_split(t, "resize", 270e3, 8000, 900);
+	for (int i = 0; i < 4; i++)
+		t->word[i] = words[i];
+	t->stages = 4;
+	t->tail = (char *)"batch 64";
+	t->pipeline = (char *)"files photos | decode_image | resize 256 | "
+			      "flip | batch 64";
+}
+
+static void limit(struct mr_tuning *t, const char *name, double bw, double iops,
+		  double latency)
+{
+	snprintf(t->profile, sizeof(t->profile), "%s", name);
+	t->limits = (struct mr_storage_limits){ .bw = bw,
+						.iops = iops,
+						.latency = latency };
+}
+
+static void judge(struct mr_tuning *t)
+{
+	struct mr_err err;
+
+	assert_int_equal(mr_tuning_list(t, &err), 0);
+	mr_tuning_judge(t);
+}
+
+static void done(struct mr_tuning *t)
+{
+	free(t->strategy);
+	mr_str_fini(&t->notes);
+}
+
+static const struct mr_strategy *find(const struct mr_tuning *t, int split,
+				      int codec, int order, int threads,
+				      enum mr_tune_cache cache, int at)
+{
+	for (int i = 0; i < t->strategies; i++) {
+		const struct mr_strategy *s = &t->strategy[i];
+
+		if (s->split == split && s->codec == codec &&
+		    s->order == order && s->threads == threads &&
+		    s->cache == cache &&
+		    (cache != MR_CACHE_RAM || s->cache_at == at))
+			return s;
+	}
+	fail_msg("no such strategy");
+	return NULL;
+}
+
+static void test_steps_and_unpacking_add_up(void **state)
+{
+	struct mr_tuning t;
+	const struct mr_strategy *s;
+
+	(void)state;
+	photos(&t);
+	/* 270 KB at 540 MB/s are 500 us more than the 250 of two threads */
+	add_codec(&t, 3, "zstd", 1.5, 100e6, 540e6);
+	judge(&t);
+	s = find(&t, 3, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_NONE, 0);
+	assert_near(s->warm, 8000, 0.001);
+	s = find(&t, 3, 0, MR_ORDER_SHUFFLE, 1, MR_CACHE_NONE, 0);
+	assert_near(s->warm, 4000, 0.001);
+	s = find(&t, 3, 1, MR_ORDER_SHUFFLE, 2, MR_CACHE_NONE, 0);
+	assert_near(s->warm, 2 / 750e-6, 0.001);
+	assert_near(s->storage, 270e3 / 1.5 * 1e6, 0.001);
+	/* making: 2,222 us of a thread, and 2,700 for packing */
+	assert_near(s->offline, 1e6 * (2.0 / 900 + 270e3 / 100e6) / 2, 0.001);
+	done(&t);
+}
+
+static void test_a_slow_storage_is_the_limit(void **state)
+{
+	struct mr_tuning t;
+
+	(void)state;
+	photos(&t);
+	limit(&t, "some", 100e6, 0, 0);
+	judge(&t);
+	assert_near(find(&t, 2, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_NONE, 0)->warm,
+		    100e6 / 600e3, 0.01);
+	assert_near(find(&t, 3, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_NONE, 0)->warm,
+		    100e6 / 270e3, 0.01);
+	done(&t);
+}
+
+static void test_neighbours_share_a_request_in_block_order(void **state)
+{
+	struct mr_tuning t;
+	const struct mr_strategy *s;
+
+	(void)state;
+	photos(&t);
+	t.other_order = true;
+	limit(&t, "disk", 0, 100, 0);
+	judge(&t);
+	s = find(&t, 3, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_NONE, 0);
+	assert_near(s->warm, 100, 0.01);
+	/* Two of 270 KB in a request, where blocks are whole runs. */
+	s = find(&t, 3, 0, MR_ORDER_BLOCK, 2, MR_CACHE_NONE, 0);
+	assert_near(s->warm, 200, 0.01);
+	/* Blocks small enough to be held: eight of them in 128 MB. */
+	assert_true(mr_tuning_block(&t, s, t.samples) * 8 * 270000 < 134217728);
+	/* A file each has none. */
+	for (int i = 0; i < t.strategies; i++)
+		assert_true(t.strategy[i].split > 0 ||
+			    t.strategy[i].order == MR_ORDER_SHUFFLE);
+	done(&t);
+}
+
+static void test_caches_answer_for_what_they_hold(void **state)
+{
+	struct mr_tuning t;
+	const struct mr_strategy *s;
+
+	(void)state;
+	photos(&t);
+	limit(&t, "some", 50e6, 0, 0);
+	t.memory = 0.5 * 1e6 * (270e3 + 192);
+	judge(&t);
+	/* Half comes from memory, so that the storage has half to do. */
+	s = find(&t, 0, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_RAM, 3);
+	assert_near(s->cache_share, 0.5, 0.001);
+	assert_near(s->warm, 2 * 50e6 / 110e3, 0.05);
+	assert_near(s->cold, 50e6 / 110e3, 0.01);
+	/* All of the raw files fit: no storage at all. */
+	s = find(&t, 0, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_PAGE, 0);
+	assert_near(s->cache_share, 1, 0);
+	assert_near(s->warm, 800, 0.001);
+	done(&t);
+}
+
+static void test_the_goal_decides(void **state)
+{
+	struct mr_tuning t;
+	const struct mr_strategy *s;
+
+	(void)state;
+	photos(&t);
+	judge(&t);
+	/* 30 epochs: 19 minutes once save 19 in each */
+	assert_int_equal(t.strategy[t.best].split, 3);
+	assert_int_equal(t.strategy[t.online].split, 0);
+	assert_int_equal(t.strategy[t.offline].split, 3);
+	t.goal.epochs = 1;
+	mr_tuning_judge(&t);
+	assert_int_equal(t.strategy[t.best].split, 0);
+	t.goal.epochs = 30;
+	t.goal.max_storage = 200e9;
+	mr_tuning_judge(&t);
+	s = &t.strategy[t.best];
+	assert_true(s->split < 2);
+	t.goal.max_storage = 0;
+	t.goal.max_prepare = 60;
+	mr_tuning_judge(&t);
+	assert_int_equal(t.strategy[t.best].split, 0);
+	/* Disks that cost more than the time that they save. */
+	t.goal.max_prepare = 0;
+	t.goal.price_hour = 1;
+	t.goal.price_gb = 10;
+	mr_tuning_judge(&t);
+	assert_int_equal(t.strategy[t.best].split, 0);
+	done(&t);
+}
+
+static void test_an_accelerator_caps_what_is_of_use(void **state)
+{
+	struct mr_tuning t;
+
+	(void)state;
+	photos(&t);
+	t.goal.accelerator = 700;
+	judge(&t);
+	assert_int_equal(t.strategy[t.best].split, 0);
+	assert_near(t.strategy[t.best].warm, 700, 0);
+	done(&t);
+}
+
+static void test_weights_stand_equal_values(void **state)
+{
+	struct mr_tuning t;
+
+	(void)state;
+	photos(&t);
+	t.splits = 1; /* one strategy: all ranges are of one value */
+	t.goal.weighted = true;
+	t.goal.weight[0] = t.goal.weight[1] = t.goal.weight[2] = 1;
+	judge(&t);
+	assert_true(t.best >= 0);
+	for (int i = 0; i < t.strategies; i++)
+		assert_true(isfinite(t.strategy[i].score));
+	assert_near(t.strategy[t.best].score, 1, 1e-9);
+	done(&t);
+
+	/* Storage alone counts: the smallest is the best. */
+	photos(&t);
+	t.goal.weighted = true;
+	t.goal.weight[1] = 1;
+	judge(&t);
+	assert_true(t.strategy[t.best].split <= 1);
+	done(&t);
+
+	photos(&t);
+	t.goal.weighted = true;
+	t.goal.weight[2] = 1;
+	judge(&t);
+	assert_int_equal(t.strategy[t.best].split, 3);
+	done(&t);
+}
+
+static void test_without_a_way_there_is_no_best(void **state)
+{
+	struct mr_tuning t;
+	struct mr_str answer = { 0 };
+
+	(void)state;
+	photos(&t);
+	t.memory = 1e9;
+	t.goal.max_prepare = 1;
+	judge(&t);
+	assert_true(t.best >= 0); /* all online takes no preparation */
+	/* None is finite. */
+	t.split[0].curve[0].rate = t.split[0].curve[1].rate =
+		(struct mr_figure){ 0 };
+	mr_tuning_judge(&t);
+	assert_int_equal(t.best, -1);
+	mr_tuning_answer(&t, &answer);
+	assert_non_null(strstr(answer.text, "no strategy"));
+	mr_str_fini(&answer);
+	done(&t);
+}
+
+static void test_of_equals_the_simpler_one(void **state)
+{
+	struct mr_tuning t;
+
+	(void)state;
+	photos(&t);
+	/* As fast with 1 % as without: not worth a set. */
+	t.split[1].curve[0].rate = t.split[2].curve[0].rate =
+		t.split[3].curve[0].rate = about(404);
+	t.split[1].curve[1].rate = t.split[2].curve[1].rate =
+		t.split[3].curve[1].rate = about(808);
+	for (int i = 1; i < 4; i++) {
+		t.split[i].ahead = about(808);
+		t.split[i].offline = about(1e9);
+	}
+	judge(&t);
+	assert_int_equal(t.strategy[t.best].split, 0);
+	assert_true(t.ties >= 1);
+	done(&t);
+}
+
+static void test_epochs_from_which_it_pays(void **state)
+{
+	struct mr_tuning t;
+	bool seen = false;
+
+	(void)state;
+	photos(&t);
+	t.split[3].offline = about(500);
+	judge(&t);
+	for (int i = 0; i < t.evens; i++) {
+		const struct mr_strategy *a = &t.strategy[t.even[i].a];
+		const struct mr_strategy *b = &t.strategy[t.even[i].b];
+		double e = t.even[i].epoch;
+		double ta =
+			a->offline + 1e6 / a->cold + (e - 1) * 1e6 / a->warm;
+		double tb =
+			b->offline + 1e6 / b->cold + (e - 1) * 1e6 / b->warm;
+
+		assert_near(ta, tb, 1e-9);
+		seen |= t.even[i].a == t.best && t.even[i].b == t.online;
+	}
+	assert_true(seen);
+	done(&t);
+}
+
+static void test_what_was_measured_corrects_the_rest(void **state)
+{
+	struct mr_tuning t;
+	struct mr_strategy *s;
+
+	(void)state;
+	photos(&t);
+	add_codec(&t, 3, "lz4", 1.2, 400e6, 5e9);
+	judge(&t);
+	/* Sets after resize turn out to be no faster than what there is. */
+	s = &t.strategy[t.best];
+	assert_int_equal(s->split, 3);
+	s->sampled = s->warm;
+	s->measured = about(s->warm / 10);
+	mr_tuning_judge(&t);
+	assert_near(s->warm, 800, 0.001);
+	assert_near(find(&t, 3, 1, MR_ORDER_SHUFFLE, 2, MR_CACHE_NONE, 0)->warm,
+		    2 / (250e-6 + 270e3 / 5e9) / 10, 0.001);
+	assert_int_equal(t.strategy[t.best].split, 2);
+	done(&t);
+}
+
+/* By the definition: nothing else is as good in all and better in one. */
+static void test_the_front_is_what_nothing_beats(void **state)
+{
+	struct mr_rng rng = mr_rng_for(1, 2, 3, 4);
+	struct mr_tuning t;
+
+	(void)state;
+	photos(&t);
+	for (int i = 1; i < 4; i++)
+		for (int k = 0; k < 4; k++)
+			add_codec(&t, i, "zstd", 1 + 4 * mr_rng_real(&rng),
+				  1e8 + 1e9 * mr_rng_real(&rng),
+				  1e8 + 5e9 * mr_rng_real(&rng));
+	t.memory = 1e11;
+	t.other_order = true;
+	limit(&t, "some", 300e6, 2000, 0);
+	judge(&t);
+	assert_true(t.strategies > 200);
+	for (int i = 0; i < t.strategies; i++) {
+		const struct mr_strategy *s = &t.strategy[i];
+		bool beaten = false;
+
+		for (int k = 0; k < t.strategies; k++) {
+			const struct mr_strategy *o = &t.strategy[k];
+			double a = o->split ? o->storage : 0;
+			double b = s->split ? s->storage : 0;
+
+			beaten |= o->warm > s->warm && a < b &&
+				  o->offline < s->offline &&
+				  o->cache_bytes <= s->cache_bytes;
+		}
+		assert_false(beaten && s->pareto);
+		assert_true(s->score <= 1 + 1e-9 || s->threads < t.threads);
+	}
+	done(&t);
+}
+
+static void test_a_strategy_is_a_pipeline(void **state)
+{
+	struct mr_tuning t;
+	struct mr_strategy s = { .split = 3, .threads = 2 };
+	struct mr_str words = { 0 };
+	char *text;
+
+	(void)state;
+	photos(&t);
+	text = mr_strategy_text(&t, &s, "a set", 0);
+	assert_string_equal(text, "records 'a set' | flip | batch 64");
+	free(text);
+	s.split = 2;
+	s.cache = MR_CACHE_RAM;
+	s.cache_at = 3;
+	text = mr_strategy_text(&t, &s, "set", 1e6);
+	assert_string_equal(text, "records set | resize 256 | cache "
+				  "ram=1000000 | flip | batch 64");
+	free(text);
+	s.split = 0;
+	text = mr_strategy_text(&t, &s, "set", 1e6);
+	assert_string_equal(text, "files photos | decode_image | resize 256 | "
+				  "cache ram=1000000 | flip | batch 64");
+	free(text);
+	s.cache_at = 1;
+	text = mr_strategy_text(&t, &s, "set", 1e6);
+	assert_string_equal(text, "files photos | cache ram=1000000 | "
+				  "decode_image | resize 256 | flip | batch "
+				  "64");
+	free(text);
+	s.split = 3;
+	s.cache = MR_CACHE_NONE;
+	mr_strategy_prepare(&t, &s, "it's", &words);
+	assert_non_null(strstr(words.text, "--until 3"));
+	assert_non_null(strstr(words.text, "--out 'it'\\''s'"));
+	mr_str_fini(&words);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_steps_and_unpacking_add_up),
+		cmocka_unit_test(test_a_slow_storage_is_the_limit),
+		cmocka_unit_test(
+			test_neighbours_share_a_request_in_block_order),
+		cmocka_unit_test(test_caches_answer_for_what_they_hold),
+		cmocka_unit_test(test_the_goal_decides),
+		cmocka_unit_test(test_an_accelerator_caps_what_is_of_use),
+		cmocka_unit_test(test_weights_stand_equal_values),
+		cmocka_unit_test(test_without_a_way_there_is_no_best),
+		cmocka_unit_test(test_of_equals_the_simpler_one),
+		cmocka_unit_test(test_epochs_from_which_it_pays),
+		cmocka_unit_test(test_what_was_measured_corrects_the_rest),
+		cmocka_unit_test(test_the_front_is_what_nothing_beats),
+		cmocka_unit_test(test_a_strategy_is_a_pipeline),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
