@@ -31,7 +31,7 @@ def fig8(lab, report):
     for p in pipelines(lab, NAMES, report):
         told = prepared(lab, p, p.strategies(), report)
         got = lab.rates({s: lambda s=s: epochs(lab, p, s) for s in told},
-                        report)
+                        report, p.name)
         rows, points = [], []
         for split, t in told.items():
             a, b = (got.get(f"{split}, {w}") for w in ("first", "later"))
@@ -75,7 +75,7 @@ def table5(lab, report):
         except Failed as e:
             report.fail(p.name, str(e))
             continue
-        got = lab.rates(jobs, report)
+        got = lab.rates(jobs, report, p.name)
         told = p.stored(p.last())
         plain, system, own = (got.get(k) for k in
                               ("none", "system", "application"))

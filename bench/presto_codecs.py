@@ -30,6 +30,7 @@ def one(lab, p, split, codecs, report):
             warm(lab, p, p.text(split, codec=codec))
         got = lab.rates({c: lambda c=c: rate(lab, p, p.text(split, codec=c))
                          for c in told}, report,
+                        f"{p.name}, {split}",
                         rounds=1 if lab.quick else None)
     finally:
         for codec in codecs:

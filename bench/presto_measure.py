@@ -30,13 +30,16 @@ class Lab(Env):
         for folder in (self.out, self.data):
             os.makedirs(folder, exist_ok=True)
 
-    def rates(self, jobs, report, rounds=None):
+    def rates(self, jobs, report, about="", rounds=None):
         """Runs jobs (name -> function giving a number) in rounds; returns
-        name -> list of values. What failed is in the report."""
+        name -> list of values. What failed is in the report, with what it
+        was about."""
         watched = {k: self.noise.watch(j) for k, j in jobs.items()}
         values, failed = interleave(watched, rounds or self.repeats)
         for name, reason in failed.items():
-            report.fail(str(name), reason)
+            words = name if isinstance(name, tuple) else (name,)
+            report.fail(", ".join(str(w) for w in (about, *words) if w),
+                        reason)
         return {k: list(v.values()) for k, v in values.items()}
 
 

@@ -44,7 +44,7 @@ def compared(lab, p, report, published):
     """One pipeline's strategies, side by side: a table."""
     told = prepared(lab, p, p.strategies(), report)
     jobs = {s: lambda s=s: rate(lab, p, p.text(s)) for s in told}
-    got = lab.rates(jobs, report)
+    got = lab.rates(jobs, report, p.name)
     top, rows, points = best(got), [], []
     for split, t in told.items():
         values = got.get(split)
@@ -93,7 +93,7 @@ def table1(lab, report):
     for p in pipelines(lab, ("cv",), report):
         told = prepared(lab, p, paper.TABLE1, report)
         got = lab.rates({s: lambda s=s: rate(lab, p, p.text(s))
-                         for s in told}, report)
+                         for s in told}, report, p.name)
         source = p.source_bytes()
         rows, points = [], []
         for split, (sps, gigabytes) in paper.TABLE1.items():
@@ -150,7 +150,7 @@ def table4(lab, report):
                                     storage=f"{place}", order=lab.order,
                                     fetch=fetch)
                     jobs[place, split, fetch] = job
-        got = lab.rates(jobs, report)
+        got = lab.rates(jobs, report, p.name)
         for place in places:
             row, point = table4_row(lab, p, place, got, seen)
             rows.append(row)

@@ -23,7 +23,7 @@ def fig12(lab, report):
                     lab, p, p.text(s), storage=ways[w], threads=t,
                     seconds=lab.seconds / 2)
                 for s in told for w in ways for t in threads}
-        got = lab.rates(jobs, report)
+        got = lab.rates(jobs, report, p.name)
         rows, points = [], []
         for split in told:
             v = {w: [got.get((split, w, t)) for t in threads] for w in ways}
@@ -56,7 +56,8 @@ def shuffle(lab, report):
             got = lab.rates({(w, o): lambda w=w, o=o: rate(
                                  lab, p, p.text(split), storage=ways[w],
                                  order=o)
-                             for w in ways for o in ORDERS}, report)
+                             for w in ways for o in ORDERS}, report,
+                            f"{p.name}, {split}")
             for w in ways:
                 v = [got.get((w, o)) for o in ORDERS]
                 rows.append((f"{p.name}, {split}", w, *map(cell, v),
