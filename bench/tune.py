@@ -59,6 +59,11 @@ def same(strategies, s):
             or [None])[0]
 
 
+def predicted(s):
+    """What was predicted; of the few that tune also measured, before that."""
+    return s.get("predicted_per_s", s["warm_per_s"])
+
+
 def compare(quick, full):
     """One case: how far the pick is from the best, and the predictions from
     what was measured."""
@@ -76,7 +81,7 @@ def compare(quick, full):
     for s in measured:
         guess = same(quick["strategies"], s)
         if guess is not None:
-            errors.append(guess["warm_per_s"] / s["measured"]["per_s"] - 1)
+            errors.append(predicted(guess) / s["measured"]["per_s"] - 1)
     return {
         "pick": name_of(pick), "best": name_of(best),
         "behind": cost(full, mine) / cost(full, best) - 1,
@@ -120,16 +125,20 @@ def exhaustive(env, p, storage, path):
     return ask(env, p, storage, "--exhaustive")
 
 
+def kept(path, answer):
+    with open(path, "w") as f:
+        json.dump(answer, f)
+    return answer
+
+
 def case(env, p, storage):
     """Both answers, kept; compared."""
     folder = os.path.join(env.out, "tune")
     os.makedirs(folder, exist_ok=True)
     base = os.path.join(folder, f"{p.name}-{storage}")
-    quick = ask(env, p, storage)
-    full = exhaustive(env, p, storage, base + "-exhaustive.json")
-    for end, answer in (("", quick), ("-exhaustive", full)):
-        with open(f"{base}{end}.json", "w") as f:
-            json.dump(answer, f)
+    quick = kept(base + ".json", ask(env, p, storage))
+    path = base + "-exhaustive.json"
+    full = kept(path, exhaustive(env, p, storage, path))
     got = compare(quick, full)
     say(f"  {p.name}, {storage}: {got['seconds']:.0f} s and "
         f"{got['exhaustive_s']:.0f} s; {100 * got['behind']:.1f} % behind; "

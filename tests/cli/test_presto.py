@@ -112,6 +112,9 @@ def test_predictions_count_as_close_within_15_percent(tune):
                                 [100, 1000, 1000, 1000], 1))
     assert got["close"] == 3 and got["strategies"] == 4
     quick, full = answers([100, 1000], [100, 1000], 0)
+    quick["strategies"][0]["predicted_per_s"] = 300     # then measured
+    assert tune.compare(quick, full)["close"] == 1
+    quick, full = answers([100, 1000], [100, 1000], 0)
     quick["strategies"].pop()       # not predicted at all
     got = tune.compare(quick, full)
     assert got["close"] == 1 and got["strategies"] == 2
