@@ -228,7 +228,7 @@ static int time_whole(struct mr_tuner *u, struct mr_err *err)
 		n = most;
 	n = n < SAMPLE_MAX ? n : SAMPLE_MAX;
 	/* A power of two, so that blocks of it are whole runs. */
-	n = exp2(ceil(log2(n)));
+	n = exp2(round(log2(n)));
 	if (n < (double)u->subset)
 		u->subset = (uint64_t)n;
 	return 0;
