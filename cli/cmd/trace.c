@@ -12,7 +12,7 @@
 
 /* A pipeline is looked at for seconds, a command may run for days; primes, so
  * as not to beat with what happens at round ones. */
-enum { PIPELINE_HZ = 499, COMMAND_HZ = 47 };
+enum { PIPELINE_HZ = 499, COMMAND_HZ = 29 };
 
 struct trace {
 	struct mr_options loader;
@@ -31,7 +31,7 @@ static const struct mr_param options[] = {
 		"trace.mrt when none is given"),
 	MR_INT(T, sample, "-1", -1, 100000,
 	       "how often a second, of each thread's time, to write down "
-	       "which function runs; 0: never, -1: 499 of a pipeline, 47 of "
+	       "which function runs; 0: never, -1: 499 of a pipeline, 29 of "
 	       "a command"),
 	MR_BOOL(T, summary, "no",
 		"of a trace: say what is in it, which is done anyway unless "

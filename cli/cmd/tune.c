@@ -60,6 +60,8 @@ static const struct mr_param options[] = {
 		"a folder on the storage that a set would be on, for sets of "
 		"samples; empty: that of --apply, or $TMPDIR"),
 	MR_TEXT(T, out, "", "write the JSON object to this file"),
+	MR_TEXT(T, html, "",
+		"write it as a page to this file, too, with charts"),
 	MR_BOOL(T, json, "no", "print one JSON object instead of text"),
 	MR_PARAM_END
 };
@@ -190,6 +192,7 @@ static int finish(const char *pipeline, const struct tune *o,
 		  struct mr_tuned *t)
 {
 	FILE *to = o->json ? stderr : stdout;
+	struct mr_err err;
 	int code;
 
 	if (o->json)
@@ -198,6 +201,9 @@ static int finish(const char *pipeline, const struct tune *o,
 		fputs(t->text, stdout);
 	fflush(stdout);
 	code = save(o->out, "", t->json);
+	if (code == EXIT_DONE && *o->html &&
+	    mr_tuning_page(t->json, "the tuning", o->html, &err))
+		code = cli_fail(&err);
 	if (code == EXIT_DONE && *o->apply)
 		code = apply(pipeline, t, to);
 	if (code == EXIT_DONE && *o->write && t->found)

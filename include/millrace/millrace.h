@@ -410,6 +410,10 @@ int mr_whatif_page(const char *json, const char *file,
 		   const struct mr_whatif_options *o, const char *out,
 		   struct mr_err *err);
 
+/* What a tuning found (its JSON) as a page, as mr_diagnosis_page(). */
+int mr_tuning_page(const char *json, const char *file, const char *out,
+		   struct mr_err *err);
+
 /* ---- data sets, prepared once ---- */
 
 enum mr_store_to { MR_TO_RECORDS, MR_TO_TAR, MR_TO_TFRECORD };

@@ -217,21 +217,24 @@ static int join_runs(struct mr_batch *b, int i, struct mr_pool *pool,
 	return e;
 }
 
-static void fill_value(void *dst, enum mr_dtype t, size_t n, double value)
+/* n times the element `one`. */
+static void fill(char *dst, const void *one, size_t size, size_t n)
 {
-	unsigned char one[8];
-	size_t size = mr_dtype_size(t);
-
-	mr_convert(&value, MR_F64, one, t, 1);
-	for (size_t i = 0; i < n; i++)
-		memcpy((char *)dst + i * size, one, size);
+	if (n)
+		memcpy(dst, one, size);
+	for (size_t done = 1, more; done < n; done += more) {
+		more = done < n - done ? done : n - done;
+		memcpy(dst + done * size, dst, more * size);
+	}
 }
 
-/* Copies an array of `shape` into the corner of one of shape `big`. */
+/* Copies an array of `shape` into the corner of one of shape `big`; the rest
+ * becomes `one`. */
 static void copy_corner(const char *src, const int64_t *shape, char *dst,
-			const int64_t *big, int ndim, size_t size)
+			const int64_t *big, int ndim, size_t size,
+			const void *one)
 {
-	size_t from = size, to = size;
+	size_t from = size, to = size, n, left;
 
 	if (ndim == 0) {
 		memcpy(dst, src, size);
@@ -241,15 +244,14 @@ static void copy_corner(const char *src, const int64_t *shape, char *dst,
 		from *= (size_t)shape[d];
 		to *= (size_t)big[d];
 	}
-	for (int64_t i = 0; i < shape[0]; i++) {
-		if (from == to || ndim == 1)
-			memcpy(dst + (size_t)i * to, src + (size_t)i * from,
-			       from);
-		else
-			copy_corner(src + (size_t)i * from, shape + 1,
-				    dst + (size_t)i * to, big + 1, ndim - 1,
-				    size);
-	}
+	n = (size_t)shape[0];
+	left = (size_t)(big[0] - shape[0]);
+	if (from == to && n)
+		memcpy(dst, src, n * to);
+	for (size_t i = 0; from != to && i < n; i++)
+		copy_corner(src + i * from, shape + 1, dst + i * to, big + 1,
+			    ndim - 1, size, one);
+	fill(dst + n * to, one, size, left * to / size);
 }
 
 /* Replaces the joined buffer of field i by one of equal, padded rows. */
@@ -261,6 +263,7 @@ static int pad_rows(struct mr_batch *b, int i, struct mr_pool *pool,
 	int nd = o->spec.ndim, e;
 	int64_t big[MR_MAX_DIMS] = { 0 }, row = 1, all;
 	int64_t shape[MR_MAX_DIMS + 1];
+	unsigned char one[8];
 	struct mr_buf *padded;
 
 	for (uint64_t k = 0; k < b->count; k++) {
@@ -281,14 +284,13 @@ static int pad_rows(struct mr_batch *b, int i, struct mr_pool *pool,
 	e = mr_pool_get(pool, (size_t)all * size, &padded, err);
 	if (e)
 		return e;
-	fill_value(padded->data, o->spec.dtype, (size_t)all,
-		   b->plan->pad_value);
+	mr_convert(&b->plan->pad_value, MR_F64, one, o->spec.dtype, 1);
 	for (uint64_t k = 0; k < b->count; k++)
 		copy_corner((char *)b->buf[i]->data +
 				    (size_t)b->offsets[i][k] * size,
 			    b->shapes[i] + k * (uint64_t)nd,
 			    (char *)padded->data + k * (size_t)row * size, big,
-			    nd, size);
+			    nd, size, one);
 	mr_buf_unref(b->buf[i]);
 	b->buf[i] = padded;
 	b->field[i].tensor.ndim = nd + 1;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Diagnoses and predictions as pages: a file each that asks for nothing. Its
- * parts are page.html, charts.js and the script of its kind. */
+/* Diagnoses, predictions and tunings as pages: a file each that asks for
+ * nothing. Its parts are page.html, charts.js and the scripts of its kind. */
 #include <json-c/json.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 
 extern const char mr_page_frame[], mr_page_charts[];
 extern const char mr_page_diagnosis[], mr_page_whatif[];
+extern const char mr_page_chartjs[], mr_page_tune[];
 
 /* Where the scripts go in it. */
 static const char hole[] = "/*SCRIPT*/";
@@ -30,14 +32,16 @@ static void add_data(struct mr_str *s, const char *json)
 	}
 }
 
-static int write_page(const char *script, const char *data, const char *out,
-		      struct mr_err *err)
+/* library: a script that is needed before all others, or "". */
+static int write_page(const char *library, const char *script, const char *data,
+		      const char *out, struct mr_err *err)
 {
 	const char *at = strstr(mr_page_frame, hole);
 	struct mr_str s = { 0 };
 	int e;
 
 	mr_str_addn(&s, mr_page_frame, (size_t)(at - mr_page_frame));
+	mr_str_add(&s, library);
 	mr_str_add(&s, "const D = ");
 	add_data(&s, data);
 	mr_str_add(&s, ";\n");
@@ -113,7 +117,7 @@ int mr_diagnosis_page(const char *json, const char *file, const char *out,
 	int e = check(json, file, &text, err);
 
 	if (!e)
-		e = write_page(mr_page_diagnosis, text, out, err);
+		e = write_page("", mr_page_diagnosis, text, out, err);
 	free(text);
 	return e;
 }
@@ -150,11 +154,52 @@ int mr_whatif_page(const char *json, const char *file,
 		e = mr_whatif(json, file, o, true, &whatif, err);
 	if (!e) {
 		data = whatif_data(o, diagnosis, whatif);
-		e = data ? write_page(mr_page_whatif, data, out, err) :
+		e = data ? write_page("", mr_page_whatif, data, out, err) :
 			   mr_err_nomem(err, strlen(json));
 	}
 	free(data);
 	free(whatif);
 	free(diagnosis);
+	return e;
+}
+
+/* What the JSON says, and nothing that stands before or after it: the page's
+ * script must not hold more. NULL if it is no tuning. */
+static struct json_object *parse_tuning(const char *json)
+{
+	struct json_tokener *t = json_tokener_new();
+	struct json_object *o, *kind = NULL;
+	size_t n = strlen(json);
+
+	if (!t)
+		return NULL;
+	json_tokener_set_flags(t, JSON_TOKENER_STRICT);
+	o = n < INT_MAX ? json_tokener_parse_ex(t, json, (int)n + 1) : NULL;
+	json_tokener_free(t);
+	if (json_object_is_type(o, json_type_object))
+		kind = json_object_object_get(o, "millrace");
+	if (json_object_is_type(kind, json_type_string) &&
+	    !strcmp(json_object_get_string(kind), "tuning"))
+		return o;
+	json_object_put(o);
+	return NULL;
+}
+
+int mr_tuning_page(const char *json, const char *file, const char *out,
+		   struct mr_err *err)
+{
+	struct json_object *o = parse_tuning(json);
+	const char *text;
+	int e;
+
+	if (!o)
+		return mr_err_set(err, MR_EDATA,
+				  "%s is no tuning; want what `millrace tune "
+				  "--json` wrote",
+				  file);
+	text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PLAIN);
+	e = text ? write_page(mr_page_chartjs, mr_page_tune, text, out, err) :
+		   mr_err_nomem(err, strlen(json));
+	json_object_put(o);
 	return e;
 }

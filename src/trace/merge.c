@@ -9,6 +9,7 @@
 #include "core/le.h"
 #include "core/mem.h"
 #include "trace/mrt.h"
+#include "trace/touched.h"
 
 enum { MAX_PARTS = 1 << 20, MAX_THREADS = 1 << 20, NAMES = 256 };
 
@@ -29,6 +30,7 @@ struct merge {
 	size_t n, cap;
 	uint32_t *live;
 	size_t live_n, live_cap;
+	struct mr_touched touched;
 	uint8_t *body; /* a chunk that is changed */
 	size_t largest;
 	struct mr_merged *got;
@@ -94,6 +96,8 @@ static int look(struct merge *m, struct part *p)
 			e = note_live(m, &c);
 		} else if (c.kind == MR_MRT_KIND("SPAN")) {
 			note_spans(p, &c);
+		} else if (c.kind == MR_MRT_KIND("SMPL")) {
+			e = mr_touched_add(&m->touched, c.data, c.size, m->err);
 		} else if (c.kind == MR_MRT_KIND("DONE") && c.size == 24) {
 			p->done = true;
 			p->lost = mr_le64(c.data + 8);
@@ -267,6 +271,15 @@ static int put_samples(struct merge *m, struct output *o, const struct part *p,
 	return put_chunk(m, o, "SMPL", thread, m->body, c->size);
 }
 
+/* Only what samples lie in; of a process without any, nothing. */
+static int put_maps(struct merge *m, struct output *o,
+		    const struct mr_mrt_chunk *c, uint32_t thread)
+{
+	size_t n = mr_touched_maps(&m->touched, c->data, c->size, m->body);
+
+	return n > 4 ? put_chunk(m, o, "MAPS", thread, m->body, n) : 0;
+}
+
 static int put_counts(struct merge *m, struct output *o,
 		      const struct mr_mrt_chunk *c, const uint8_t *step,
 		      uint32_t thread)
@@ -321,6 +334,8 @@ static int copy_chunk(struct merge *m, struct output *o, const struct part *p,
 		return put_thread(m, o, p, c, thread);
 	if (c->kind == MR_MRT_KIND("SMPL"))
 		return put_samples(m, o, p, c, thread);
+	if (c->kind == MR_MRT_KIND("MAPS"))
+		return put_maps(m, o, c, thread);
 	if (c->kind == MR_MRT_KIND("CNTR"))
 		return put_counts(m, o, c, step, thread);
 	return put_chunk(m, o, kind, thread, c->data, c->size);
@@ -508,6 +523,7 @@ static void end_merge(struct merge *m)
 	free(m->part);
 	free(m->live);
 	free(m->body);
+	mr_touched_fini(&m->touched);
 }
 
 int mr_merge(const char *folder, const char *out, const char *meta,
@@ -522,6 +538,7 @@ int mr_merge(const char *folder, const char *out, const char *meta,
 	if (!e && !m.body)
 		e = err->code;
 	take_ranks(&m);
+	mr_touched_ready(&m.touched);
 	if (m.n)
 		qsort(m.part, m.n, sizeof(*m.part), by_owner);
 	got->parts = (unsigned)m.n;
@@ -586,6 +603,7 @@ int mr_merge_ranks(const char *const *files, size_t n, const char *out,
 	}
 	if (!e) {
 		align(&m);
+		mr_touched_ready(&m.touched);
 		got->parts = (unsigned)m.n;
 		e = make_trace(&m, out, 0, m.n, "{}");
 	}

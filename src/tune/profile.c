@@ -110,6 +110,8 @@ static int open_job(struct mr_tuner *u, const char *pipeline,
 	t->threads = l->threads;
 	u->local = l->plan.source->locate || l->plan.source->file;
 	e = t->pipeline ? take_apart(t, l->pipeline, err) : MR_ENOMEM;
+	t->split[0].direct = !l->plan.source->locate &&
+			     !(l->plan.source->flags & MR_SOURCE_MADE);
 	mr_loader_close(l);
 	return e;
 }
@@ -407,16 +409,37 @@ static int time_reading(struct mr_tuner *u, struct mr_tune_split *s,
 			(double)st.storage.requests / (double)st.step[0].calls;
 	if (s->requests > 0.9 && s->requests < 1.2)
 		s->requests = 1; /* those in flight were asked for, too */
-	if (e || *t->profile || (s->stage < 0 && !u->local))
-		return e;
-	r.storage = "";
-	r.ahead = false;
-	r.evict = true;
-	r.seconds = COLD;
-	e = mr_tuner_time(u, &r, &s->cold, NULL, err);
+	return e;
+}
+
+/* The storage as it is, by itself: nothing but reading, cold. */
+static int time_storage(struct mr_tuner *u, struct mr_tune_split *s,
+			const char *dir, struct mr_err *err)
+{
+	struct mr_tuning *t = u->t;
+	struct mr_str text = { 0 };
+	struct mr_timed r = { .threads = t->threads,
+			      .order = t->order,
+			      .subset = s->stage < 0 ? u->subset : 0,
+			      .storage = "",
+			      .evict = true,
+			      .seconds = COLD };
+	int e;
+
+	if (*t->profile || (s->stage < 0 && !u->local))
+		return 0;
+	if (s->stage < 0)
+		mr_str_add(&text, t->word[0]);
+	else
+		mr_str_addf(&text, "records '%s'", dir);
+	mr_str_add(&text, " | batch 16");
+	r.text = text.text;
+	e = text.failed ? mr_err_nomem(err, 1) :
+			  mr_tuner_time(u, &r, &s->cold, NULL, err);
 	r.order = MR_ORDER_BLOCK;
 	if (!e && s->stage >= 0 && t->other_order)
 		e = mr_tuner_time(u, &r, &s->block, NULL, err);
+	mr_str_fini(&text);
 	return e;
 }
 
@@ -438,6 +461,8 @@ static int profile_split(struct mr_tuner *u, int i, struct mr_err *err)
 		e = time_curve(u, s, text, err);
 	if (!e)
 		e = time_reading(u, s, text, err);
+	if (!e)
+		e = time_storage(u, s, dir, err);
 	if (!e && i)
 		e = try_codecs(u, s, dir, err);
 	free(text);

@@ -88,6 +88,21 @@ static double thread_seconds(const struct mr_tuning *t,
 	return rest + read / c->ratio;
 }
 
+/* And in which it waits for the storage, where it reads by itself. */
+static double waiting_seconds(const struct mr_tuning *t,
+			      const struct mr_strategy *s)
+{
+	const struct mr_tune_split *sp = split_of(t, s);
+	const struct mr_storage_limits *l = &t->limits;
+
+	if (!sp->direct)
+		return 0;
+	if (!*t->profile) /* all threads were at it */
+		return sp->cold.n ? t->threads / sp->cold.mean : 0;
+	return sp->requests * l->latency +
+	       (l->stream > 0 ? sp->bytes / l->stream : 0);
+}
+
 /* ---- storage ---- */
 
 /* Reads for a sample: neighbours share one in some orders. */
@@ -152,7 +167,9 @@ static double storage_rate(const struct mr_tuning *t,
 
 	if (*t->profile)
 		return mr_model_storage(&t->limits, bytes, requests(t, s, n),
-					MR_HELD_MAX);
+					sp->direct ? 0 : MR_HELD_MAX);
+	if (sp->direct)
+		return 0; /* the workers' waiting has it */
 	if (sp->stage < 0 || codec_of(t, s)->ratio == 1) {
 		const struct mr_figure *f =
 			block && sp->block.n ? &sp->block : &sp->cold;
@@ -178,7 +195,8 @@ double mr_strategy_rate(const struct mr_tuning *t, const struct mr_strategy *s,
 {
 	double hits = 0, share = warm ? mr_strategy_share(t, s) : 0;
 	double storage = storage_rate(t, s, n);
-	double miss = thread_seconds(t, s, true), seconds = miss, rate;
+	double miss = thread_seconds(t, s, true) + waiting_seconds(t, s);
+	double seconds = miss, rate;
 
 	if (s->cache == MR_CACHE_PAGE) {
 		hits = s->order == MR_ORDER_SEQUENTIAL && share < 1 ?

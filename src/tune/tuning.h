@@ -37,6 +37,7 @@ struct mr_tune_split {
 	char name[32];	 /* of that step; "" of -1 */
 	double bytes;	 /* of a sample, as it is read */
 	double plain;	 /* of a sample, unpacked, as a cache would hold it */
+	bool direct;	 /* workers read by themselves, and wait for it */
 	double requests; /* reads for a sample; of -1 alone */
 	int until;	 /* its number for users, who count from 1 */
 	struct mr_figure offline; /* making and storing, in memory; not of -1 */

@@ -1392,14 +1392,24 @@ static const char diagnosed[] =
 	"\"batch\": 8, \"threads\": 2, \"as_g\": {\"mean\": 900, \"low\": "
 	"800, \"high\": 1000, \"n\": 5}, \"notes\": [\"<\"]}";
 
-static void page_with_failures(enum what w, enum how h, bool whatif)
+static const char tuned[] = "{\"millrace\": \"tuning\", \"best\": 1.5}";
+
+static int page_of(int kind, const char *to, struct mr_err *err)
 {
-	char to[300], temp[320];
 	struct mr_whatif_options o;
-	bool again = true;
 
 	mr_whatif_options_init(&o);
 	o.sweep = "cache=0:100:50";
+	return kind == 2 ? mr_tuning_page(tuned, "d", to, err) :
+	       kind == 1 ? mr_whatif_page(diagnosed, "d", &o, to, err) :
+			   mr_diagnosis_page(diagnosed, "d", to, err);
+}
+
+static void page_with_failures(enum what w, enum how h, int kind)
+{
+	char to[300], temp[320];
+	bool again = true;
+
 	snprintf(to, sizeof(to), "%s/page.html", top);
 	snprintf(temp, sizeof(temp), "%s.tmp-%d", to, (int)getpid());
 	for (long k = 1; again; k++) {
@@ -1408,8 +1418,7 @@ static void page_with_failures(enum what w, enum how h, bool whatif)
 
 		unlink(to);
 		arm(w, h, k);
-		e = whatif ? mr_whatif_page(diagnosed, "d", &o, to, &err) :
-			     mr_diagnosis_page(diagnosed, "d", to, &err);
+		e = page_of(kind, to, &err);
 		again = was_hit();
 		disarm();
 		if (e)
@@ -1428,11 +1437,11 @@ static void test_pages_survive_every_failure(void **state)
 
 	(void)state;
 	now.job = &j;
-	for (int whatif = 0; whatif < 2; whatif++)
+	for (int kind = 0; kind < 3; kind++)
 		for (int h = ONCE; h <= ON; h++) {
-			page_with_failures(ALLOC, (enum how)h, whatif);
-			page_with_failures(OPEN, (enum how)h, whatif);
-			page_with_failures(WRITE, (enum how)h, whatif);
+			page_with_failures(ALLOC, (enum how)h, kind);
+			page_with_failures(OPEN, (enum how)h, kind);
+			page_with_failures(WRITE, (enum how)h, kind);
 		}
 }
 

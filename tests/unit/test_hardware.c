@@ -13,6 +13,7 @@
 #include "core/mem.h"
 #include "trace/counters.h"
 #include "trace/sampler.h"
+#include "trace/touched.h"
 
 /* ---- rdpmc ---- */
 
@@ -667,6 +668,33 @@ static void test_forked_processes_have_their_parents_maps(void **state)
 	mr_symbols_free(s);
 }
 
+static void test_only_memory_that_samples_lie_in_is_kept(void **state)
+{
+	static const char maps[] = "PIDX1000-2000 r-xp a.so\n"
+				   "fork 7\n"
+				   "3000-4000 r-xp b.so\n"
+				   "5000-6000 r-xp c.so";
+	uint8_t sample[24 + 16] = { 0 }, to[sizeof(maps)];
+	struct mr_touched t = { 0 };
+	struct mr_err err;
+	size_t n;
+
+	(void)state;
+	sample[16] = 2;
+	mr_le64_put(sample + 24, 0x5fff);
+	mr_le64_put(sample + 32, 0x2000); /* after the end of the first */
+	assert_int_equal(mr_touched_add(&t, sample, sizeof(sample), &err), 0);
+	/* one that is cut off has no address */
+	assert_int_equal(mr_touched_add(&t, sample, 30, &err), 0);
+	assert_int_equal(t.n, 2);
+	mr_touched_ready(&t);
+	n = mr_touched_maps(&t, (const uint8_t *)maps, sizeof(maps) - 1, to);
+	assert_int_equal(n, strlen("PIDXfork 7\n5000-6000 r-xp c.so"));
+	assert_memory_equal(to, "PIDXfork 7\n5000-6000 r-xp c.so", n);
+	assert_int_equal(mr_touched_maps(&t, (const uint8_t *)maps, 3, to), 3);
+	mr_touched_fini(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -691,6 +719,7 @@ int main(void)
 		cmocka_unit_test(test_stripped_program_has_names_no_more),
 		cmocka_unit_test(test_what_is_no_program_is_refused),
 		cmocka_unit_test(test_forked_processes_have_their_parents_maps),
+		cmocka_unit_test(test_only_memory_that_samples_lie_in_is_kept),
 	};
 
 	return cmocka_run_group_tests(tests, make_top, remove_top);
