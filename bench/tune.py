@@ -105,7 +105,7 @@ def overlap(a, b):
 def name_of(s):
     """In words."""
     where = "as it is" if s["split"] < 0 else f"after {s['after']}"
-    pack = s["codec"] + (" shuffled" if s.get("shuffle") else "")
+    pack = s["codec"]
     return ", ".join([where, *([pack] if s["codec"] != "none" and
                                s["split"] >= 0 else []), s["order"],
                       *([f"cache {s['cache']}"] if s["cache"] != "none"
