@@ -4,7 +4,8 @@ picks and predicts beside `tune --exhaustive`, which measures every strategy.
 
 BENCH_TUNE="cv,nlp ssd" takes some pipelines and storages only. What either
 said is kept in BUILD/bench/tune; BENCH_TUNE_KEEP=1 takes an exhaustive answer
-from there, since that is what takes long."""
+from there, since that is what takes long, and BENCH_TUNE_SECONDS makes it
+shorter (tune's --seconds), and its figures less certain."""
 import json
 import os
 import statistics
@@ -122,7 +123,9 @@ def exhaustive(env, p, storage, path):
     if os.environ.get("BENCH_TUNE_KEEP") and os.path.exists(path):
         with open(path) as f:
             return json.load(f)
-    return ask(env, p, storage, "--exhaustive")
+    seconds = os.environ.get("BENCH_TUNE_SECONDS")
+    return ask(env, p, storage, "--exhaustive",
+               *(["--seconds", seconds] if seconds else []))
 
 
 def kept(path, answer):
