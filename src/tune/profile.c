@@ -19,7 +19,9 @@
 enum {
 	LOOK_MAX = 8192,    /* samples that are read at first */
 	SAMPLE_MAX = 4096,  /* and that sets are made of, */
-	SAMPLE_MIN = 64,    /* where there are so many */
+	SAMPLE_MIN = 64,    /* where there are so many, */
+	SAMPLE_FAIR = 512,  /* and where the time allows: runs in block order
+			     * are short where there are few */
 	PROBES = 12,	    /* whose bytes are looked at after each step */
 	CODEC_SAMPLES = 16, /* that codecs are tried on */
 };
@@ -27,11 +29,14 @@ enum {
 /* Seconds, at a scale of 1. */
 #define LOOK	 1.5
 #define WHOLE	 1.2
-#define CURVE	 0.5
+#define CURVE	 0.4
 #define AHEAD	 0.7
 #define COLD	 0.8
 #define CODEC	 0.05
-#define MAKE_ALL 10.0
+#define MAKE_ALL 8.0
+
+/* Batches whose memory takes long to be touched for the first time. */
+#define WIDE 32e6
 
 /* A storage that is asked, and never slow. */
 #define NO_LIMITS "bw=1000000000000000"
@@ -216,8 +221,10 @@ static int time_whole(struct mr_tuner *u, struct mr_err *err)
 	if (e)
 		return e;
 	learn_steps(t, &st);
+	u->wide = (double)st.bytes_out / (double)st.batches > WIDE;
 	n = 1.96 * spread(t) / t->precision;
 	n *= n;
+	n = n > SAMPLE_FAIR ? n : SAMPLE_FAIR;
 	/* Sets should not take long to make, one for each split. */
 	most = MAKE_ALL * u->scale * f.mean / t->splits;
 	if (n > most)
@@ -374,7 +381,7 @@ static int time_curve(struct mr_tuner *u, struct mr_tune_split *s,
 				      .order = u->t->order,
 				      .subset = s->stage < 0 ? u->subset : 0,
 				      .storage = "",
-				      .fill = n == 1,
+				      .fill = n == 1 || u->wide,
 				      .seconds =
 					      n == most ? 2 * CURVE : CURVE };
 		struct mr_diag_point *p = &s->curve[s->points];
@@ -400,15 +407,18 @@ static int time_reading(struct mr_tuner *u, struct mr_tune_split *s,
 			      .subset = s->stage < 0 ? u->subset : 0,
 			      .storage = NO_LIMITS,
 			      .ahead = true,
+			      .fill = u->wide,
 			      .seconds = AHEAD };
 	struct mr_stats st;
 	int e = mr_tuner_time(u, &r, &s->ahead, &st, err);
 
+	/* Fewer than one where neighbours share them. Those in flight at the
+	 * end were asked for, too: never more. */
 	if (!e && s->stage < 0 && st.bytes_read && st.step[0].calls)
 		s->requests =
 			(double)st.storage.requests / (double)st.step[0].calls;
-	if (s->requests > 0.9 && s->requests < 1.2)
-		s->requests = 1; /* those in flight were asked for, too */
+	if (!(s->requests > 0) || s->requests > 0.7)
+		s->requests = 1;
 	return e;
 }
 

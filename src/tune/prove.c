@@ -6,7 +6,7 @@
 
 #include "tune/tuner.h"
 
-enum { BEST = 3, ROUNDS = 4, REPEATS = 3 };
+enum { BEST = 3, ROUNDS = 2, REPEATS = 3 };
 
 #define PROOF 1.5 /* seconds, at a scale of 1 */
 
@@ -60,7 +60,7 @@ static int time_one(struct mr_tuner *u, struct mr_strategy *s, const char *dir,
 		.block = mr_tuning_block(t, s, t->sampled),
 		.subset = t->split[s->split].stage < 0 ? t->sampled : 0,
 		.storage = profile,
-		.fill = s->cache != MR_CACHE_NONE,
+		.fill = s->cache != MR_CACHE_NONE || u->wide,
 		.evict = !*t->profile && s->cache == MR_CACHE_NONE,
 		.seconds = PROOF
 	};

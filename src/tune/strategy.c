@@ -105,22 +105,63 @@ static double waiting_seconds(const struct mr_tuning *t,
 
 /* ---- storage ---- */
 
-/* Reads for a sample: neighbours share one in some orders. */
-static double requests(const struct mr_tuning *t, const struct mr_strategy *s,
-		       uint64_t n)
+/*
+ * Reads for a sample of n in block (or sequential) order, where neighbours
+ * share one. Those of the block that lies across the end of the set, which is
+ * turned in each epoch, and of the rest that makes no block have one each.
+ */
+static double shared(const struct mr_tuning *t, const struct mr_strategy *s,
+		     uint64_t n, uint64_t block)
 {
-	struct mr_order o = { .kind = s->order, .n = n, .ranks = 1 };
-	double bytes = mr_strategy_bytes(t, s);
+	bool sequential = s->order == MR_ORDER_SEQUENTIAL;
+	struct mr_order o = {
+		.kind = s->order, .n = n, .ranks = 1, .block = block
+	};
+	double bytes = mr_strategy_bytes(t, s), whole, alone;
 	uint64_t run;
 
-	o.block = mr_tuning_block(t, s, n);
-	if (split_of(t, s)->stage < 0)
-		return split_of(t, s)->requests;
 	if (!(bytes >= 1))
 		return 1;
 	run = mr_runs_samples(&o, (uint64_t)bytes + 1,
 			      mr_fetch_bytes((size_t)t->budget));
-	return run > 1 ? 1 / (double)run : 1;
+	if (run < 2)
+		return 1;
+	if (sequential)
+		block = run;
+	if (n <= block)
+		return 1;
+	whole = (double)(n / block - !sequential) * (double)block;
+	alone = (double)n - whole;
+	return (whole / (double)run + alone) / (double)n;
+}
+
+uint64_t mr_tuning_block(const struct mr_tuning *t, const struct mr_strategy *s,
+			 uint64_t n)
+{
+	uint64_t most = t->block < n / 16 ? t->block : n / 16, best = most;
+	struct mr_strategy in_blocks = *s;
+	double least = 1;
+
+	in_blocks.order = MR_ORDER_BLOCK;
+	for (uint64_t block = most; block >= BLOCK_MIN; block--) {
+		double r = shared(t, &in_blocks, n, block);
+
+		if (r < least) {
+			least = r;
+			best = block;
+		}
+	}
+	return best > 0 ? best : 1;
+}
+
+static double requests(const struct mr_tuning *t, const struct mr_strategy *s,
+		       uint64_t n)
+{
+	if (split_of(t, s)->stage < 0)
+		return split_of(t, s)->requests;
+	return s->order == MR_ORDER_SHUFFLE ?
+		       1 :
+		       shared(t, s, n, mr_tuning_block(t, s, n));
 }
 
 /* Seconds of a sample from the disk as it is: of sets that were measured, by
@@ -289,27 +330,6 @@ int mr_tuning_list(struct mr_tuning *t, struct mr_err *err)
 		}
 	}
 	return e;
-}
-
-/* ---- in block order ---- */
-
-uint64_t mr_tuning_block(const struct mr_tuning *t, const struct mr_strategy *s,
-			 uint64_t n)
-{
-	double bytes = mr_strategy_bytes(t, s);
-	uint64_t block = t->block < n / 16 ? t->block : n / 16;
-	struct mr_order o = { .kind = MR_ORDER_BLOCK, .n = n, .ranks = 1 };
-
-	if (block < 1)
-		block = 1;
-	/* Blocks that do not fit into memory are read sample by sample. */
-	for (uint64_t b = block; b >= BLOCK_MIN; b /= 2) {
-		o.block = b;
-		if (mr_runs_samples(&o, (uint64_t)bytes + 1,
-				    mr_fetch_bytes((size_t)t->budget)) > 1)
-			return b;
-	}
-	return block;
 }
 
 /* ---- what a strategy takes ---- */

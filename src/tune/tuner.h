@@ -13,6 +13,7 @@ struct mr_tuner {
 	struct mr_scratch scratch;
 	double scale;	      /* of the times below */
 	bool local;	      /* the source has files that can be evicted */
+	bool wide;	      /* batches are large: memory is warmed first */
 	uint64_t subset;      /* samples of the source that are looked at */
 	const char *what;     /* is measured now */
 	double done, planned; /* of progress; seconds */

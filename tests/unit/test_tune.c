@@ -171,9 +171,10 @@ static void test_neighbours_share_a_request_in_block_order(void **state)
 	judge(&t);
 	s = find(&t, 3, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_NONE, 0);
 	assert_near(s->warm, 100, 0.01);
-	/* Two of 270 KB in a request, where blocks are whole runs. */
+	/* Three of 270 KB in a request: blocks are whole runs. */
 	s = find(&t, 3, 0, MR_ORDER_BLOCK, 2, MR_CACHE_NONE, 0);
-	assert_near(s->warm, 200, 0.01);
+	assert_near(s->warm, 300, 0.01);
+	assert_int_equal(mr_tuning_block(&t, s, t.samples) % 3, 0);
 	/* Blocks small enough to be held: eight of them in 128 MB. */
 	assert_true(mr_tuning_block(&t, s, t.samples) * 8 * 270000 < 134217728);
 	/* A file each has none. */
