@@ -73,9 +73,15 @@ def compare(quick, full):
     mine = same(measured, pick)
     if mine is None:
         raise Failed(f"what was picked was not measured: {name_of(pick)}")
-    # of the same samples: in block order, few make more requests each
-    errors = [s["predicted_per_s"] / s["measured"]["per_s"] - 1
-              for s in measured]
+    errors = []
+    for s in measured:
+        guess = same(quick["strategies"], s)
+        # of as many samples: in block order, few make more requests each
+        if guess is not None and quick["sampled"] == full["sampled"]:
+            errors.append(guess["predicted_per_s"] / s["measured"]["per_s"]
+                          - 1)
+        else:
+            errors.append(s["predicted_per_s"] / s["measured"]["per_s"] - 1)
     return {
         "pick": name_of(pick), "best": name_of(best),
         "behind": cost(full, mine) / cost(full, best) - 1,

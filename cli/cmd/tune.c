@@ -7,7 +7,7 @@
 #include "core/file.h"
 #include "storing.h"
 
-enum { CHECKED = 1024 }; /* samples whose batches are compared */
+enum { CHECKED = 256 }; /* samples whose batches are compared */
 
 struct tune {
 	struct mr_options loader;

@@ -106,6 +106,8 @@ struct mr_diagnosis {
 	struct mr_figure g, p, s; /* alone */
 	struct mr_figure c;	  /* reading alone, everything in memory */
 	struct mr_figure pc;	  /* P with everything in `cache ram=` */
+	struct mr_figure pa;	  /* P when samples are read ahead, from a
+				   * storage without limits */
 	struct mr_figure as_g, as_p, as_f;
 	struct mr_figure page; /* as_f with an LRU page cache of that size */
 	int points;	       /* P by threads, ascending */

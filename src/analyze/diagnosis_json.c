@@ -47,9 +47,9 @@ static const struct key measured[] = {
 	KEY(D, cold_stayed, REAL),  KEY(D, warm_resident, REAL),
 	KEY(D, g, FIGURE),	    KEY(D, p, FIGURE),
 	KEY(D, s, FIGURE),	    KEY(D, c, FIGURE),
-	KEY(D, pc, FIGURE),	    MUST(D, as_g, FIGURE),
-	KEY(D, as_p, FIGURE),	    KEY(D, as_f, FIGURE),
-	KEY(D, page, FIGURE),
+	KEY(D, pc, FIGURE),	    KEY(D, pa, FIGURE),
+	MUST(D, as_g, FIGURE),	    KEY(D, as_p, FIGURE),
+	KEY(D, as_f, FIGURE),	    KEY(D, page, FIGURE),
 };
 
 #define L struct mr_storage_limits

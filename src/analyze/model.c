@@ -70,35 +70,39 @@ static double preparers(const struct mr_diagnosis *d)
 	return d->ranks > 1 ? d->ranks : 1;
 }
 
+double mr_model_curve(const struct mr_diag_point *curve, int points,
+		      double threads)
+{
+	const struct mr_diag_point *last = &curve[points - 1];
+	double n0 = 0, r0 = 0;
+
+	if (threads > last->threads) {
+		double one = curve[0].rate.mean / curve[0].threads;
+
+		if (last->threads <= 1)
+			return threads * one;
+		return threads * one /
+		       (1 + loss(one, last->rate.mean, last->threads) *
+				    (threads - 1));
+	}
+	for (int i = 0; i < points; i++) {
+		double n1 = curve[i].threads, r1 = curve[i].rate.mean;
+
+		if (threads <= n1)
+			return n1 > n0 ? r0 + (r1 - r0) * (threads - n0) /
+							 (n1 - n0) :
+					 r1;
+		n0 = n1;
+		r0 = r1;
+	}
+	return r0;
+}
+
 double mr_model_prep(const struct mr_diagnosis *d, double threads)
 {
-	int last = d->points - 1;
-	double n0, r0, n1, r1;
-
-	if (d->points == 0)
-		return threads > 0 ? d->p.mean * threads / preparers(d) :
-				     d->p.mean;
-	n1 = d->curve[last].threads;
-	r1 = d->curve[last].rate.mean;
-	if (threads > n1) {
-		double one = d->curve[0].rate.mean / d->curve[0].threads;
-
-		return n1 > 1 ?
-			       threads * one /
-				       (1 + loss(one, r1, n1) * (threads - 1)) :
-			       threads * one;
-	}
-	for (int i = 0; i < d->points; i++) {
-		n1 = d->curve[i].threads;
-		r1 = d->curve[i].rate.mean;
-		if (threads > n1)
-			continue;
-		n0 = i ? d->curve[i - 1].threads : 0;
-		r0 = i ? d->curve[i - 1].rate.mean : 0;
-		return n1 > n0 ? r0 + (r1 - r0) * (threads - n0) / (n1 - n0) :
-				 r1;
-	}
-	return r1;
+	if (d->points)
+		return mr_model_curve(d->curve, d->points, threads);
+	return threads > 0 ? d->p.mean * threads / preparers(d) : d->p.mean;
 }
 
 /* ---- storage ---- */
@@ -224,6 +228,20 @@ static double prep_rate(const struct mr_diagnosis *d,
 	return s->lru ? p : mr_model_cached(d, p, hits);
 }
 
+/* The same while samples are read ahead, which takes CPU time as well: of
+ * those that a cache of ours does not have. */
+static double ahead_rate(const struct mr_diagnosis *d,
+			 const struct mr_setting *s, const struct mr_outcome *o)
+{
+	double p = mr_model_prep(d, s->threads) * s->cpu;
+	double read = s->lru ? 1 : 1 - o->hits;
+
+	if (!d->pa.n || !(d->pa.mean > 0) || !(p > 0) ||
+	    d->pa.mean >= d->p.mean || o->hits >= 1)
+		return o->p;
+	return 1 / (1 / o->p + read * (d->p.mean / d->pa.mean - 1) / p);
+}
+
 static double storage_rate(const struct mr_diagnosis *d,
 			   const struct mr_setting *s)
 {
@@ -290,7 +308,7 @@ void mr_predict(const struct mr_diagnosis *d, const struct mr_setting *s,
 	/* A storage that all nodes share. */
 	fetch = o->hits < 1 ? o->s / nodes / (1 - o->hits) : 0;
 	as_p = soft_least(o->g, o->p, SOFT);
-	both = d->direct ? one_after_another(d, s, o) : o->p;
+	both = d->direct ? one_after_another(d, s, o) : ahead_rate(d, s, o);
 	both = soft_least(both, fetch, d->direct ? SOFT : SOFT_SAMPLE);
 	o->rate = soft_least(o->g, both, SOFT);
 	if (in_turn(d, s, o)) {

@@ -39,8 +39,12 @@ void mr_setting_pack(const struct mr_diagnosis *d, const struct mr_setting *s,
 void mr_predict(const struct mr_diagnosis *d, const struct mr_setting *s,
 		struct mr_outcome *o);
 
-/* Preparation by so many threads, everything in memory; from the curve that
- * was measured, and beyond it by what the curve loses per thread. */
+/* A rate by so many threads, from some (at least one) that were measured,
+ * ascending; beyond them by what they lose per thread. */
+double mr_model_curve(const struct mr_diag_point *curve, int points,
+		      double threads);
+
+/* Preparation by so many threads, everything in memory. */
 double mr_model_prep(const struct mr_diagnosis *d, double threads);
 
 /* Preparation at that rate when a share of the samples comes from `cache

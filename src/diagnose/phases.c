@@ -343,12 +343,18 @@ static int reading(struct mr_phases *p, struct mr_err *err)
 				   .fill = true,
 				   .epochs = 1,
 				   .seconds = CURVE };
+	struct mr_trial ahead = { .parts = MR_TRIAL_STEPS,
+				  .storage = MR_TRIAL_NO_LIMITS,
+				  .ahead = true,
+				  .seconds = CURVE };
 	int e;
 
 	begin_phase(p, "reading from memory");
 	e = run(p, &t, &p->d->c, NULL, err);
 	if (!e)
 		e = run(p, &cached, &p->d->pc, NULL, err);
+	if (!e && p->job.ahead)
+		e = run(p, &ahead, &p->d->pa, NULL, err);
 	return e;
 }
 

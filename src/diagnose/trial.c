@@ -69,6 +69,8 @@ int mr_trial_open(const struct mr_setup *w, const struct mr_trial *t,
 	opt.cold = false;
 	if (t->threads)
 		opt.threads = t->threads;
+	if (t->ahead)
+		opt.fetch = MR_FETCH_AHEAD;
 	e = mr_loader_open_edited(l, text, &opt,
 				  t->parts == MR_TRIAL_SOURCE ? &no_cost : NULL,
 				  err);

@@ -14,6 +14,9 @@
 /* Seconds that filling a cache may take, at a scale of 1. */
 #define MR_TRIAL_FILL 6.0
 
+/* A storage that is asked, and never slow. */
+#define MR_TRIAL_NO_LIMITS "bw=1000000000000000"
+
 /* A pipeline in parts, so that some can be left out. */
 struct mr_job {
 	char *source;		  /* `files DIR` */
@@ -48,6 +51,7 @@ struct mr_trial {
 	double ram;		   /* of the cache, bytes */
 	int threads;		   /* 0: the job's */
 	const char *storage;	   /* a profile; "" or NULL: as it is */
+	bool ahead;		   /* samples are read ahead from the start */
 	bool paced;		   /* there is an accelerator */
 	double seconds;		   /* to measure, at a scale of 1 */
 	bool fill;		   /* first fill the cache, at full speed, */

@@ -136,8 +136,8 @@ static void add_strategy(struct mr_json *j, const struct mr_tuning *t, int id)
 	real(j, "score", s->score);
 	mr_json_bool(j, "allowed", s->allowed);
 	mr_json_bool(j, "pareto", s->pareto);
+	real(j, "predicted_per_s", s->sampled);
 	if (s->measured.n) {
-		real(j, "predicted_per_s", s->sampled);
 		mr_json_open(j, "measured", '{');
 		real(j, "per_s", s->measured.mean);
 		real(j, "low", s->measured.low);

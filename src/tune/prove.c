@@ -61,7 +61,8 @@ static int time_one(struct mr_tuner *u, struct mr_strategy *s, const char *dir,
 		.subset = t->split[s->split].stage < 0 ? t->sampled : 0,
 		.storage = profile,
 		.fill = s->cache != MR_CACHE_NONE || u->wide,
-		.evict = !*t->profile && s->cache == MR_CACHE_NONE,
+		.evict = !*t->profile && s->cache == MR_CACHE_NONE &&
+			 (t->split[s->split].stage >= 0 || !u->remote),
 		.seconds = PROOF
 	};
 	int e;
@@ -69,7 +70,6 @@ static int time_one(struct mr_tuner *u, struct mr_strategy *s, const char *dir,
 	if (!text)
 		return mr_err_nomem(err, 1);
 	storage_of(u, s, profile, sizeof(profile));
-	s->sampled = mr_strategy_rate(t, s, t->sampled, true);
 	e = u->o->exhaustive ? time_often(u, &r, &s->measured, err) :
 			       mr_tuner_time(u, &r, &s->measured, NULL, err);
 	free(text);
@@ -160,6 +160,7 @@ static int prove_all(struct mr_tuner *u, struct mr_err *err)
 		bool last = i + 1 == t->strategies || s[1].split != s->split ||
 			    s[1].codec != s->codec;
 
+		u->part = (i + 1.0) / t->strategies;
 		if (s->threads == t->threads)
 			e = prove(u, i, err);
 		if (last && s->codec > 0) {

@@ -2,7 +2,6 @@
 /* All strategies, and how fast each would be. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "analyze/model.h"
 #include "core/mem.h"
@@ -61,10 +60,7 @@ double mr_strategy_share(const struct mr_tuning *t, const struct mr_strategy *s)
 /* The rest of a split by so many threads, from memory. */
 static double rest_rate(const struct mr_tune_split *s, int threads)
 {
-	struct mr_diagnosis d = { .points = s->points };
-
-	memcpy(d.curve, s->curve, sizeof(d.curve));
-	return mr_model_prep(&d, threads);
+	return mr_model_curve(s->curve, s->points, threads);
 }
 
 /* Seconds of one thread for a sample: the steps, unpacking, and what reading
@@ -356,6 +352,7 @@ void mr_strategy_predict(const struct mr_tuning *t, struct mr_strategy *s)
 	s->storage = mr_strategy_bytes(t, s) * n;
 	s->shards =
 		sp->stage < 0 ? 0 : (uint64_t)ceil(s->storage / SHARD_BYTES);
+	s->sampled = mr_strategy_rate(t, s, t->sampled, true);
 	s->cold = of_use(t, mr_strategy_rate(t, s, t->samples, false));
 	s->warm = of_use(t, mr_strategy_rate(t, s, t->samples, true));
 	s->offline = 0;

@@ -11,13 +11,14 @@
 
 bool mr_tuner_tell(struct mr_tuner *u, const char *what)
 {
-	double s = (double)(mr_clock_ns() - u->began) / 1e9;
+	double done = (double)(mr_clock_ns() - u->began) / 1e9 / u->planned;
 
 	if (what)
 		u->what = what;
+	if (u->part > 0)
+		done = u->part;
 	return u->o->progress &&
-	       u->o->progress(u->o->data, u->what,
-			      s < u->planned ? s / u->planned : 0.99);
+	       u->o->progress(u->o->data, u->what, done < 1 ? done : 0.99);
 }
 
 static bool stop(void *data)

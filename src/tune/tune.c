@@ -121,7 +121,7 @@ static void add_notes(struct mr_tuning *t, const struct mr_tuner *u)
 		mr_str_addf(&t->notes,
 			    "the first step is random: only the samples as "
 			    "they are read can be stored\n");
-	if (!*t->profile && !u->local)
+	if (!*t->profile && !u->local && !u->remote)
 		mr_str_add(&t->notes,
 			   "the source has no files: reading it is free here; "
 			   "--storage imitates one\n");
@@ -187,7 +187,9 @@ static int tune(struct mr_tuner *u, const char *pipeline, struct mr_err *err)
 	if (!e)
 		e = mr_scratch_make(&u->scratch, u->o->scratch, err);
 	if (!e)
-		e = mr_tuner_profile(u, pipeline, err);
+		e = mr_tuner_look(u, pipeline, err);
+	if (!e)
+		e = mr_tuner_profile(u, err);
 	if (!e)
 		e = set_memory(t, u->o->max_memory, err);
 	if (!e)
@@ -218,7 +220,8 @@ int mr_tune(const char *pipeline, const struct mr_tune_options *o,
 				  "options of another version of the header; "
 				  "call mr_tune_options_init()");
 	}
-	u.scale = (seconds < MOST ? seconds : MOST) / USUAL;
+	u.planned = seconds < MOST ? seconds : MOST;
+	u.scale = u.planned / USUAL;
 	u.opt = o->loader;
 	u.opt.storage = "";
 	u.opt.epochs = u.opt.samples = 0;

@@ -11,12 +11,14 @@ struct mr_tuner {
 	const struct mr_tune_options *o;
 	struct mr_options opt; /* of the loaders */
 	struct mr_scratch scratch;
-	double scale;	      /* of the times below */
-	bool local;	      /* the source has files that can be evicted */
-	bool wide;	      /* batches are large: memory is warmed first */
-	uint64_t subset;      /* samples of the source that are looked at */
-	const char *what;     /* is measured now */
-	double done, planned; /* of progress; seconds */
+	double scale;	  /* of the times below */
+	bool local;	  /* the source has files that can be evicted */
+	bool remote;	  /* or has them on a server */
+	bool wide;	  /* batches are large: memory is warmed first */
+	uint64_t subset;  /* samples of the source that are looked at */
+	const char *what; /* is measured now */
+	double planned;	  /* seconds of it all, for progress, */
+	double part;	  /* or how much of it is done, where it is known */
 	uint64_t began;
 };
 
@@ -45,9 +47,11 @@ int mr_tuner_store(struct mr_tuner *u, const struct mr_strategy *s, char *path,
 		   size_t cap, double *bytes, struct mr_figure *rate,
 		   struct mr_err *err);
 
+/* Takes the pipeline apart, and chooses the sample. */
+int mr_tuner_look(struct mr_tuner *u, const char *pipeline, struct mr_err *err);
+
 /* Measures every split, and what codecs do there. */
-int mr_tuner_profile(struct mr_tuner *u, const char *pipeline,
-		     struct mr_err *err);
+int mr_tuner_profile(struct mr_tuner *u, struct mr_err *err);
 
 /* Measures the best few strategies and the extremes, or all of them. */
 int mr_tuner_prove(struct mr_tuner *u, struct mr_err *err);

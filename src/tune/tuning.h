@@ -71,7 +71,7 @@ struct mr_strategy {
 	double score;	   /* 1 is the best there could be */
 	bool allowed, pareto;
 
-	double sampled;		   /* warm, predicted for the sample */
+	double sampled; /* warm, for the sample, by the model alone */
 	struct mr_figure measured; /* the same; n 0: it was not */
 };
 

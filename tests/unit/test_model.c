@@ -448,9 +448,35 @@ static void test_what_is_no_diagnosis_is_refused_by_name(void **state)
 	}
 }
 
+static void test_reading_ahead_takes_from_the_preparation(void **state)
+{
+	struct mr_diagnosis d = job(1e6, 1000, 1e5);
+	struct mr_setting s;
+	struct mr_outcome o;
+
+	(void)state;
+	d.pa = about(800);
+	mr_setting_of(&d, &s);
+	mr_predict(&d, &s, &o);
+	assert_near(o.p, 1000, 1);
+	assert_near(o.rate, 800, 1);
+	s.cache = 0.5; /* half of it is not read */
+	mr_predict(&d, &s, &o);
+	assert_near(o.rate, 1 / (0.5 / 1000 + 0.5 / 800), 1);
+	s.cache = 1;
+	mr_predict(&d, &s, &o);
+	assert_near(o.rate, 1000, 1);
+	/* One that seems to be faster is as fast. */
+	d.pa = about(1100);
+	s.cache = 0;
+	mr_predict(&d, &s, &o);
+	assert_near(o.rate, 1000, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_reading_ahead_takes_from_the_preparation),
 		cmocka_unit_test(test_a_figure_has_a_mean_and_an_interval),
 		cmocka_unit_test(test_a_page_cache_forgets_as_the_formula_says),
 		cmocka_unit_test(
