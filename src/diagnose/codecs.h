@@ -20,7 +20,8 @@ struct mr_codec_trial {
 };
 
 /*
- * The samples of a batch, one by one, until the time is up; one at least.
+ * The samples of a batch, one by one, until the time is up; some take longer,
+ * so that there are a few; one at least.
  * False: it cannot, or there is nothing to shuffle.
  */
 bool mr_codec_try(struct mr_codec_trial *t, const struct mr_batch *b,

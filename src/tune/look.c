@@ -201,7 +201,9 @@ static void choose_number(struct mr_tuner *u, double rate)
 {
 	const struct mr_tuning *t = u->t;
 	double n = 1.96 * spread(t) / t->precision;
-	double most = MAKE_ALL * u->scale * rate / t->splits;
+	/* Measuring all of them takes long anyway. */
+	double scale = u->o->exhaustive ? 1 : u->scale;
+	double most = MAKE_ALL * scale * rate / t->splits;
 
 	n = between(n * n, SAMPLE_FAIR, SAMPLE_MAX);
 	n = between(n, SAMPLE_MIN, most > SAMPLE_MIN ? most : SAMPLE_MIN);

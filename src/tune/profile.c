@@ -33,8 +33,8 @@ static const struct variant {
 	{ "gzip", -1, false },
 };
 
-static void try_variant(struct mr_tuner *u, struct mr_tune_split *s,
-			const struct variant *v, const struct mr_batch *b)
+static void try_variant(struct mr_tune_split *s, const struct variant *v,
+			const struct mr_batch *b)
 {
 	struct mr_codec_trial trial = { .c = mr_codec_find(v->codec),
 					.level = v->level > 0 ? v->level : 0,
@@ -43,7 +43,7 @@ static void try_variant(struct mr_tuner *u, struct mr_tune_split *s,
 
 	/* A build may lack it. */
 	if (!trial.c || s->codecs == MR_TUNE_CODECS ||
-	    !mr_codec_try(&trial, b, CODEC * u->scale))
+	    !mr_codec_try(&trial, b, CODEC))
 		return;
 	*c = (struct mr_tune_codec){ .codec = v->codec,
 				     .level = v->level,
@@ -78,7 +78,7 @@ static int try_codecs(struct mr_tuner *u, struct mr_tune_split *s,
 	if (e == MR_OK) {
 		for (size_t i = 0; i < MR_COUNT(variants); i++)
 			if (!mr_tuner_tell(u, NULL))
-				try_variant(u, s, &variants[i], b);
+				try_variant(s, &variants[i], b);
 		mr_batch_release(b);
 	}
 	mr_loader_close(l);
