@@ -87,14 +87,11 @@ static bool try_one(struct mr_codec_trial *t, const void *data, size_t n,
 		t->packed += (double)n;
 		return true;
 	}
-	/* The first time is that of cold memory. */
-	for (int i = 0; i < 2; i++) {
-		t0 = mr_clock_ns();
-		if (t->c->unpack(&t->unpack_state, to, packed, back, n, &err))
-			return false;
-		if (t->shuffle)
-			mr_unshuffle(mixed, back, n / width, width);
-	}
+	t0 = mr_clock_ns();
+	if (t->c->unpack(&t->unpack_state, to, packed, back, n, &err))
+		return false;
+	if (t->shuffle)
+		mr_unshuffle(mixed, back, n / width, width);
 	t->unpack += since(t0);
 	t->plain += (double)n;
 	t->packed += (double)packed;

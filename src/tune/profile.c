@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/crew.h"
 #include "diagnose/codecs.h"
 #include "diagnose/trial.h"
 #include "pipe/loader.h"
@@ -33,17 +34,56 @@ static const struct variant {
 	{ "gzip", -1, false },
 };
 
-static void try_variant(struct mr_tune_split *s, const struct variant *v,
-			const struct mr_batch *b)
+/* By all threads at once, as in a job: they share memory and its bandwidth. */
+struct tries {
+	const struct mr_batch *b;
+	struct mr_codec_trial trial[MR_CREW_MAX];
+	bool good[MR_CREW_MAX];
+};
+
+static int try_one(void *arg, size_t i, struct mr_err *err)
 {
-	struct mr_codec_trial trial = { .c = mr_codec_find(v->codec),
+	struct tries *t = arg;
+
+	(void)err;
+	t->good[i] = mr_codec_try(&t->trial[i], t->b, CODEC);
+	return 0;
+}
+
+/* What all of them did together; false: it cannot. */
+static bool try_all(int threads, const struct variant *v,
+		    const struct mr_batch *b, struct mr_codec_trial *sum)
+{
+	struct tries t = { .b = b };
+	int n = threads < MR_CREW_MAX ? threads : MR_CREW_MAX;
+	struct mr_err err;
+
+	*sum = (struct mr_codec_trial){ .c = mr_codec_find(v->codec),
 					.level = v->level > 0 ? v->level : 0,
 					.shuffle = v->shuffle };
-	struct mr_tune_codec *c = &s->codec[s->codecs];
+	if (!sum->c) /* a build may lack it */
+		return false;
+	for (int i = 0; i < n; i++)
+		t.trial[i] = *sum;
+	mr_crew_run(n, (size_t)n, try_one, &t, &err);
+	for (int i = 0; i < n; i++) {
+		if (!t.good[i])
+			return false;
+		sum->plain += t.trial[i].plain;
+		sum->packed += t.trial[i].packed;
+		sum->pack += t.trial[i].pack;
+		sum->unpack += t.trial[i].unpack;
+	}
+	return true;
+}
 
-	/* A build may lack it. */
-	if (!trial.c || s->codecs == MR_TUNE_CODECS ||
-	    !mr_codec_try(&trial, b, CODEC))
+static void try_variant(int threads, struct mr_tune_split *s,
+			const struct variant *v, const struct mr_batch *b)
+{
+	struct mr_tune_codec *c = &s->codec[s->codecs];
+	struct mr_codec_trial sum;
+
+	if (s->codecs == MR_TUNE_CODECS || !try_all(threads, v, b, &sum))
 		return;
 	*c = (struct mr_tune_codec){ .codec = v->codec,
 				     .level = v->level,
@@ -51,9 +91,9 @@ static void try_variant(struct mr_tune_split *s, const struct variant *v,
 	snprintf(c->name, sizeof(c->name),
 		 v->level < 0 ? "%s%.0d%s" : "%s-%d%s", v->codec,
 		 v->level < 0 ? 0 : v->level, v->shuffle ? "+shuffle" : "");
-	c->ratio = trial.plain / trial.packed;
-	c->pack = trial.pack > 0 ? trial.plain / trial.pack : 0;
-	c->unpack = trial.unpack > 0 ? trial.plain / trial.unpack : 0;
+	c->ratio = sum.plain / sum.packed;
+	c->pack = sum.pack > 0 ? sum.plain / sum.pack : 0;
+	c->unpack = sum.unpack > 0 ? sum.plain / sum.unpack : 0;
 	if (c->ratio > 1.01) /* else it is of no use at all */
 		s->codecs++;
 }
@@ -78,7 +118,7 @@ static int try_codecs(struct mr_tuner *u, struct mr_tune_split *s,
 	if (e == MR_OK) {
 		for (size_t i = 0; i < MR_COUNT(variants); i++)
 			if (!mr_tuner_tell(u, NULL))
-				try_variant(s, &variants[i], b);
+				try_variant(u->t->threads, s, &variants[i], b);
 		mr_batch_release(b);
 	}
 	mr_loader_close(l);
