@@ -46,13 +46,18 @@ static const void *bytes_of(const struct mr_field *f, uint64_t count,
 	return (char *)f->tensor.data + i * row;
 }
 
-/* Room that is kept: fresh memory costs more than unpacking into it. */
+/* Room that is kept, and touched before: fresh memory costs more than
+ * unpacking into it. */
 static void *room(struct mr_codec_trial *t, int i, size_t n)
 {
 	if (t->cap[i] < n) {
+		size_t cap = n + n / 2;
+
 		free(t->room[i]);
-		t->room[i] = malloc(n);
-		t->cap[i] = t->room[i] ? n : 0;
+		t->room[i] = malloc(cap);
+		t->cap[i] = t->room[i] ? cap : 0;
+		if (t->room[i])
+			memset(t->room[i], 1, cap);
 	}
 	return t->room[i];
 }
