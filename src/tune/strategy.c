@@ -10,7 +10,7 @@
 #include "pipe/runs.h"
 #include "tune/tuning.h"
 
-enum { ENTRY_HEAD = 192, BLOCK_MIN = 8 };
+enum { ENTRY_HEAD = 192 };
 
 #define SHARD_BYTES 536870912.0
 
@@ -131,6 +131,10 @@ static double shared(const struct mr_tuning *t, const struct mr_strategy *s,
 	return (whole / (double)run + alone) / (double)n;
 }
 
+/* Blocks are whole runs, and how long a run can be is known within a sample or
+ * so: numbers that many others divide. */
+static const uint64_t blocks[] = { 240, 120, 60, 48, 36, 24, 12, 8 };
+
 uint64_t mr_tuning_block(const struct mr_tuning *t, const struct mr_strategy *s,
 			 uint64_t n)
 {
@@ -139,12 +143,14 @@ uint64_t mr_tuning_block(const struct mr_tuning *t, const struct mr_strategy *s,
 	double least = 1;
 
 	in_blocks.order = MR_ORDER_BLOCK;
-	for (uint64_t block = most; block >= BLOCK_MIN; block--) {
-		double r = shared(t, &in_blocks, n, block);
+	for (size_t i = 0; i < MR_COUNT(blocks); i++) {
+		double r = blocks[i] <= most ?
+				   shared(t, &in_blocks, n, blocks[i]) :
+				   1;
 
 		if (r < least) {
 			least = r;
-			best = block;
+			best = blocks[i];
 		}
 	}
 	return best > 0 ? best : 1;
