@@ -60,6 +60,11 @@ def same(strategies, s):
             or [None])[0]
 
 
+def predicted(s):
+    """By the model alone, for the samples that were looked at."""
+    return s.get("predicted_per_s", s["warm_per_s"])
+
+
 def compare(quick, full):
     """One case: how far the pick is from the best, and the predictions from
     what was measured."""
@@ -77,11 +82,10 @@ def compare(quick, full):
     for s in measured:
         guess = same(quick["strategies"], s)
         # of as many samples: in block order, few make more requests each
-        if guess is not None and quick["sampled"] == full["sampled"]:
-            errors.append(guess["predicted_per_s"] / s["measured"]["per_s"]
-                          - 1)
-        else:
-            errors.append(s["predicted_per_s"] / s["measured"]["per_s"] - 1)
+        if quick.get("sampled") != full.get("sampled"):
+            guess = s
+        if guess is not None:
+            errors.append(predicted(guess) / s["measured"]["per_s"] - 1)
     return {
         "pick": name_of(pick), "best": name_of(best),
         "behind": cost(full, mine) / cost(full, best) - 1,
