@@ -6,7 +6,7 @@
 
 #include "tune/tuner.h"
 
-enum { BEST = 3, ROUNDS = 2, REPEATS = 3 };
+enum { BEST = 3, ROUNDS = 6, REPEATS = 3 };
 
 #define PROOF 1.5 /* seconds, at a scale of 1 */
 
@@ -100,16 +100,16 @@ static int prove(struct mr_tuner *u, int i, struct mr_err *err)
 	return e;
 }
 
-/* The best that has not been measured, unlike all that have; -1: the best of
- * all has been, or there is none. */
-static int next_best(const struct mr_tuning *t, double least)
+/* The best that has not been measured, unlike all that have; -1: there is
+ * none. */
+static int next_best(const struct mr_tuning *t)
 {
 	int best = -1;
 
 	for (int i = 0; i < t->strategies; i++) {
 		const struct mr_strategy *s = &t->strategy[i];
 		bool known = !s->allowed || s->threads != t->threads ||
-			     s->score < least || !provable(t, s);
+			     !provable(t, s);
 
 		for (int k = 0; k < t->strategies && !known; k++)
 			known = t->strategy[k].measured.n &&
@@ -131,7 +131,7 @@ static int prove_best(struct mr_tuner *u, struct mr_err *err)
 	if (!e && t->offline >= 0)
 		e = prove(u, t->offline, err);
 	for (int i = 0; !e && i < BEST; i++) {
-		int k = next_best(t, 0);
+		int k = next_best(t);
 
 		if (k < 0)
 			break;
@@ -139,11 +139,11 @@ static int prove_best(struct mr_tuner *u, struct mr_err *err)
 	}
 	mr_tuning_judge(t);
 	for (int i = 0; !e && i < ROUNDS && t->best >= 0; i++) {
-		int k = next_best(t, t->strategy[t->best].score);
+		const struct mr_strategy *best = &t->strategy[t->best];
 
-		if (k < 0)
+		if (best->measured.n || !provable(t, best))
 			break;
-		e = prove(u, k, err);
+		e = prove(u, t->best, err);
 		mr_tuning_judge(t);
 	}
 	return e;
