@@ -8,6 +8,8 @@
 #include "diagnose/phases.h"
 #include "kernel/shuffle.h"
 
+#define AT_ONCE 1e12 /* bytes/s */
+
 enum { ENOUGH = 4 }; /* samples, which may take longer */
 
 /* The field with the most bytes, which is the one worth packing. */
@@ -139,11 +141,12 @@ void mr_phase_codecs(struct mr_diagnosis *d, const struct mr_batch *b,
 		struct mr_diag_codec *to = &d->codec[d->codecs];
 
 		if (d->codecs == MR_DIAG_CODECS || !strcmp(t.c->name, "none") ||
-		    !mr_codec_try(&t, b, seconds) || !(t.unpack > 0))
+		    !mr_codec_try(&t, b, seconds))
 			continue;
 		d->codecs++;
 		snprintf(to->name, sizeof(to->name), "%s", t.c->name);
 		to->ratio = t.plain / t.packed;
-		to->unpack = t.plain / t.unpack;
+		/* What does not pack is stored as it is. */
+		to->unpack = t.unpack > 0 ? t.plain / t.unpack : AT_ONCE;
 	}
 }
