@@ -209,6 +209,11 @@ static double soft_least(double a, double b, double soft)
 	return low / pow(pow(low / a, soft) + pow(low / b, soft), 1 / soft);
 }
 
+double mr_model_meet(double prep, double storage)
+{
+	return soft_least(prep, storage, SOFT_SAMPLE);
+}
+
 double mr_model_cached(const struct mr_diagnosis *d, double rate, double hits)
 {
 	double cached;

@@ -64,6 +64,10 @@ double mr_model_lru(double share);
 int mr_model_cache(const char *text, double all, double *bytes,
 		   struct mr_err *err);
 
+/* Of preparation and storage together, which meet at each sample: a little
+ * below the slower one where they are about as fast. 0: no limit. */
+double mr_model_meet(double prep, double storage);
+
 /* What keeps the rate down, of three rates (0: no limit): a word of struct
  * mr_outcome's. Those within a tenth of the lowest are in balance with it. */
 const char *mr_model_limit(double g, double p, double s);

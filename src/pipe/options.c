@@ -3,8 +3,8 @@
  * take theirs. */
 #include "core/param.h"
 #include "millrace/plugin.h"
+#include "pipe/order.h"
 
-static const char *const orders[] = { "shuffle", "sequential", "block", NULL };
 static const char *const policies[] = { "stop", "skip", "replace", NULL };
 static const char *const fetches[] = { "auto", "direct", "ahead", NULL };
 
@@ -21,7 +21,7 @@ static const struct mr_param params[] = {
 	       "stop after so many, with the batch that has the last; 0: "
 	       "never"),
 	MR_INT(O, seed, "0", 0, 9e18, "of the order and of random steps"),
-	MR_ENUM(O, order, "shuffle", orders,
+	MR_ENUM(O, order, "shuffle", mr_order_names,
 		"shuffle: a new order each epoch; block: shuffle blocks of "
 		"neighbours, for storage that hates seeks"),
 	MR_INT(O, block, "256", 1, 1e15,

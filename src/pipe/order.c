@@ -13,6 +13,8 @@ enum {
 
 /* ---- permutation: a Feistel network, walked until inside [0, n) ---- */
 
+const char *const mr_order_names[] = { "shuffle", "sequential", "block", NULL };
+
 void mr_perm_init(struct mr_perm *p, uint64_t n, uint64_t key)
 {
 	/* Halves of fewer bits mix too little: some orders of five samples

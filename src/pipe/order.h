@@ -9,6 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* The names of enum mr_order_kind, for users; ends with NULL. */
+extern const char *const mr_order_names[];
+
 /* A permutation of [0, n), fixed by a key. */
 struct mr_perm {
 	uint64_t n;

@@ -11,8 +11,6 @@
 
 static void tell_meta(struct mr_loader *l, const char *pipeline)
 {
-	static const char *const orders[] = { "shuffle", "sequential",
-					      "block" };
 	struct mr_json j = { 0 };
 
 	mr_json_open(&j, NULL, '{');
@@ -23,7 +21,7 @@ static void tell_meta(struct mr_loader *l, const char *pipeline)
 	mr_json_real(&j, "ns_per_tick", mr_clock_ns_per_tick(&l->clock), 12);
 	mr_json_int(&j, "threads", l->threads);
 	mr_json_uint(&j, "seed", l->opt.seed);
-	mr_json_text(&j, "order", orders[l->opt.order]);
+	mr_json_text(&j, "order", mr_order_names[l->opt.order]);
 	mr_json_uint(&j, "samples", l->epoch_samples);
 	mr_json_uint(&j, "batch", l->rows);
 	mr_json_uint(&j, "epoch_batches", l->epoch_batches);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/json.h"
+#include "pipe/order.h"
 #include "tune/tuning.h"
 
 enum { DIGITS = 6 };
@@ -108,7 +109,7 @@ static void add_place(struct mr_json *j, const struct mr_tuning *t,
 	mr_json_text(j, "codec", sp->codec[s->codec].name);
 	mr_json_bool(j, "shuffle", sp->codec[s->codec].shuffle);
 	mr_json_int(j, "threads", s->threads);
-	mr_json_text(j, "order", mr_order_name(s->order));
+	mr_json_text(j, "order", mr_order_names[s->order]);
 	mr_json_uint(j, "shards", s->shards);
 	mr_json_text(j, "cache", caches[s->cache]);
 	mr_json_text(j, "cache_after",

@@ -18,7 +18,7 @@
 enum {
 	LOOK_MAX = 8192,   /* samples that are read at first */
 	SAMPLE_MAX = 4096, /* and that sets are made of, */
-	SAMPLE_MIN = 64,   /* where there are so many, */
+	SAMPLE_MIN = 16,   /* where there are so many, */
 	SAMPLE_FAIR = 512, /* and where the time allows: runs in block order
 			    * are short where there are few */
 	PROBES = 12,	   /* whose bytes are looked at after each step */
@@ -128,6 +128,19 @@ static char *text_until(const struct mr_tuning *t, int stage, int batch)
 
 /* ---- the sample ---- */
 
+/* Frees the text, which may be NULL for want of memory. */
+static int time_text(struct mr_tuner *u, char *text, struct mr_timed *r,
+		     struct mr_figure *f, struct mr_stats *st,
+		     struct mr_err *err)
+{
+	int e;
+
+	r->text = text;
+	e = text ? mr_tuner_time(u, r, f, st, err) : mr_err_nomem(err, 1);
+	free(text);
+	return e;
+}
+
 /* Reads for as long as it may; what was read is in memory then. */
 static int look(struct mr_tuner *u, struct mr_err *err)
 {
@@ -140,14 +153,8 @@ static int look(struct mr_tuner *u, struct mr_err *err)
 			      .seconds = LOOK };
 	struct mr_figure f;
 	struct mr_stats st;
-	char *text = text_until(t, 0, 8);
-	int e;
+	int e = time_text(u, text_until(t, 0, 8), &r, &f, &st, err);
 
-	if (!text)
-		return mr_err_nomem(err, 1);
-	r.text = text;
-	e = mr_tuner_time(u, &r, &f, &st, err);
-	free(text);
 	if (e)
 		return e;
 	u->subset = st.samples < r.subset ? st.samples : r.subset;
@@ -207,8 +214,6 @@ static void choose_number(struct mr_tuner *u, double rate)
 
 	n = between(n * n, SAMPLE_FAIR, SAMPLE_MAX);
 	n = between(n, SAMPLE_MIN, most > SAMPLE_MIN ? most : SAMPLE_MIN);
-	if (most > 16)
-		n = between(n, 16, most);
 	/* A power of two, so that blocks of it are whole runs. */
 	n = exp2(round(log2(n)));
 	if (n < (double)u->subset)
@@ -219,22 +224,17 @@ static void choose_number(struct mr_tuner *u, double rate)
 static int time_whole(struct mr_tuner *u, struct mr_err *err)
 {
 	struct mr_tuning *t = u->t;
-	struct mr_timed r = { .text = t->pipeline,
-			      .threads = t->threads,
+	struct mr_timed r = { .threads = t->threads,
 			      .order = t->order,
 			      .subset = u->subset,
 			      .storage = "",
 			      .seconds = WHOLE };
 	struct mr_stats st;
 	struct mr_figure f;
-	char *text = mr_strategy_text(t, &(struct mr_strategy){ 0 }, "", 0);
-	int e;
+	const struct mr_strategy online = { 0 };
+	int e = time_text(u, mr_strategy_text(t, &online, "", 0), &r, &f, &st,
+			  err);
 
-	if (!text)
-		return mr_err_nomem(err, 1);
-	r.text = text;
-	e = mr_tuner_time(u, &r, &f, &st, err);
-	free(text);
 	if (e)
 		return e;
 	learn_steps(t, &st);
@@ -279,8 +279,9 @@ static int probe_split(struct mr_tuner *u, struct mr_tune_split *s,
 static int fit(struct mr_tuner *u, struct mr_err *err)
 {
 	struct mr_tuning *t = u->t;
-	double all = 0, room = (double)mr_scratch_room(&u->scratch) / 2;
+	double all = 0, disk = (double)mr_scratch_room(&u->scratch);
 	double memory = (double)mr_machine_memory() / 4;
+	double room = disk / 2 < memory ? disk / 2 : memory;
 	char need[32], have[32];
 	int e = 0;
 
@@ -290,18 +291,17 @@ static int fit(struct mr_tuner *u, struct mr_err *err)
 	}
 	if (e)
 		return e;
-	room = room < memory ? room : memory;
 	while (u->subset > SAMPLE_MIN && all * (double)u->subset > room)
 		u->subset /= 2;
 	t->sampled = u->subset;
-	if (all * (double)u->subset <= 2 * room)
+	if (all * (double)u->subset <= disk)
 		return 0;
 	return mr_err_set(err, MR_EIO,
 			  "%s: samples of all splits take %s, and %s are free "
 			  "there; give another folder: --scratch DIR",
 			  u->scratch.path,
 			  mr_str_size(need, all * (double)u->subset),
-			  mr_str_size(have, 2 * room));
+			  mr_str_size(have, disk));
 }
 
 int mr_tuner_look(struct mr_tuner *u, const char *pipeline, struct mr_err *err)

@@ -150,21 +150,18 @@ static void add_commands(const struct mr_tuning *t, const char *dir,
 			 struct mr_str *o)
 {
 	const struct mr_strategy *s = &t->strategy[t->best];
-	char *text = mr_strategy_text(t, s, dir, s->cache_bytes);
-	struct mr_str prepare = { 0 }, run = { 0 };
+	struct mr_str prepare = { 0 };
 
 	mr_strategy_prepare(t, s, dir, &prepare);
-	mr_strategy_options(t, s, &run);
 	if (prepare.text)
 		mr_str_addf(o, "  %s\n", prepare.text);
-	mr_str_addf(o, "  millrace run '%s' %s\n", text ? text : "",
-		    run.text ? run.text : "");
+	mr_str_add(o, "  ");
+	mr_strategy_run(t, s, dir, o);
+	mr_str_add(o, "\n");
 	if (prepare.text)
 		mr_str_add(o, "or --apply DIR, which makes the set and checks "
 			      "that batches are the same\n");
-	free(text);
 	mr_str_fini_into(&prepare, o);
-	mr_str_fini_into(&run, o);
 }
 
 char *mr_tuning_text(const struct mr_tuning *t, const char *dir)

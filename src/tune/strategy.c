@@ -14,10 +14,6 @@ enum { ENTRY_HEAD = 192 };
 
 #define SHARD_BYTES 536870912.0
 
-/* Where preparation and storage are equally fast, each waits for the other
- * now and then (docs/model.md). */
-#define SOFT_SAMPLE 6.0
-
 bool mr_strategy_alike(const struct mr_strategy *a, const struct mr_strategy *b)
 {
 	return a->split == b->split && a->codec == b->codec &&
@@ -223,16 +219,6 @@ static double storage_rate(const struct mr_tuning *t,
 	return seconds > 0 ? 1 / seconds : 0;
 }
 
-static double both(double a, double b)
-{
-	double low = a < b ? a : b;
-
-	if (!(a > 0) || !(b > 0))
-		return a > 0 ? a : b;
-	return low / pow(pow(low / a, SOFT_SAMPLE) + pow(low / b, SOFT_SAMPLE),
-			 1 / SOFT_SAMPLE);
-}
-
 double mr_strategy_rate(const struct mr_tuning *t, const struct mr_strategy *s,
 			uint64_t n, bool warm)
 {
@@ -256,7 +242,7 @@ double mr_strategy_rate(const struct mr_tuning *t, const struct mr_strategy *s,
 	}
 	rate = s->threads / seconds;
 	if (hits < 1)
-		rate = both(rate, storage / (1 - hits));
+		rate = mr_model_meet(rate, storage / (1 - hits));
 	return rate;
 }
 
@@ -367,7 +353,8 @@ void mr_strategy_predict(const struct mr_tuning *t, struct mr_strategy *s)
 	make = t->threads / sp->offline.mean;
 	if (c->pack > 0)
 		make += sp->plain / c->pack;
-	s->offline = n / both(t->threads / make, mr_tuning_source_rate(t));
+	s->offline =
+		n / mr_model_meet(t->threads / make, mr_tuning_source_rate(t));
 }
 
 double mr_tuning_source_rate(const struct mr_tuning *t)

@@ -76,20 +76,12 @@ static int store(struct mr_tuner *u, const struct mr_strategy *s,
 		 const char *path, struct mr_store_report *report,
 		 struct mr_err *err)
 {
-	const struct mr_tune_split *sp = &u->t->split[s->split];
-	const struct mr_tune_codec *c = &sp->codec[s->codec];
 	struct mr_store_options o;
 	char until[16];
 	int e;
 
-	snprintf(until, sizeof(until), "%d", sp->until);
-	mr_store_options_init(&o);
+	mr_strategy_store(u->t, s, until, &o);
 	o.out = path;
-	o.until = until;
-	o.literal = true;
-	o.codec = c->codec;
-	o.level = c->level;
-	o.shuffle = c->shuffle ? MR_SHUFFLE_YES : MR_SHUFFLE_NO;
 	o.loader.threads = u->t->threads;
 	o.loader.memory = u->opt.memory;
 	o.loader.plugins = u->opt.plugins;

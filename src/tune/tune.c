@@ -138,7 +138,6 @@ static int fill_out(const struct mr_tuner *u, struct mr_tuned *out,
 {
 	const struct mr_tuning *t = u->t;
 	const struct mr_strategy *s;
-	const struct mr_tune_codec *c;
 
 	out->text = mr_tuning_text(t, u->o->out);
 	out->json = mr_tuning_json(t, u->o->out);
@@ -147,7 +146,6 @@ static int fill_out(const struct mr_tuner *u, struct mr_tuned *out,
 	if (t->best < 0)
 		return 0;
 	s = &t->strategy[t->best];
-	c = &t->split[s->split].codec[s->codec];
 	out->found = true;
 	out->pipeline = mr_strategy_text(t, s, u->o->out, s->cache_bytes);
 	out->loader = u->o->loader;
@@ -156,15 +154,8 @@ static int fill_out(const struct mr_tuner *u, struct mr_tuned *out,
 	if (s->order == MR_ORDER_BLOCK)
 		out->loader.block = mr_tuning_block(t, s, t->samples);
 	out->stores = t->split[s->split].stage >= 0;
-	snprintf(out->until, sizeof(out->until), "%d",
-		 t->split[s->split].until);
-	mr_store_options_init(&out->store);
+	mr_strategy_store(t, s, out->until, &out->store);
 	out->store.out = u->o->out;
-	out->store.until = out->until;
-	out->store.literal = true;
-	out->store.codec = c->codec;
-	out->store.level = c->level;
-	out->store.shuffle = c->shuffle ? MR_SHUFFLE_YES : MR_SHUFFLE_NO;
 	out->store.loader.threads = u->o->loader.threads;
 	out->store.loader.memory = u->o->loader.memory;
 	out->store.loader.plugins = u->o->loader.plugins;

@@ -169,14 +169,19 @@ char *mr_strategy_text(const struct mr_tuning *t, const struct mr_strategy *s,
 void mr_strategy_prepare(const struct mr_tuning *t, const struct mr_strategy *s,
 			 const char *dir, struct mr_str *out);
 
-/* Options of a run of its pipeline. */
+/* Options of a run of its pipeline, and the command with them. */
 void mr_strategy_options(const struct mr_tuning *t, const struct mr_strategy *s,
 			 struct mr_str *out);
+void mr_strategy_run(const struct mr_tuning *t, const struct mr_strategy *s,
+		     const char *dir, struct mr_str *out);
+
+/* How its set is stored, but for `out` and the loader's options. until: room
+ * for a number, which *o points to. */
+void mr_strategy_store(const struct mr_tuning *t, const struct mr_strategy *s,
+		       char until[16], struct mr_store_options *o);
 
 /* The best one, what it gains and what it takes, in a sentence. */
 void mr_tuning_answer(const struct mr_tuning *t, struct mr_str *out);
-
-const char *mr_order_name(int order);
 
 /* For people, and for programs; to be freed; NULL without memory. dir: where
  * a set would be, for the commands. */

@@ -4,14 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pipe/order.h"
 #include "tune/tuning.h"
-
-static const char *const orders[] = { "shuffle", "sequential", "block" };
-
-const char *mr_order_name(int order)
-{
-	return orders[order];
-}
 
 void mr_strategy_words(const struct mr_tuning *t, const struct mr_strategy *s,
 		       struct mr_str *out)
@@ -28,7 +22,7 @@ void mr_strategy_words(const struct mr_tuning *t, const struct mr_strategy *s,
 	if (s->codec > 0)
 		mr_str_addf(out, ", %s", sp->codec[s->codec].name);
 	if (s->order != t->order)
-		mr_str_addf(out, ", %s order", orders[s->order]);
+		mr_str_addf(out, ", %s order", mr_order_names[s->order]);
 	if (s->cache == MR_CACHE_PAGE)
 		mr_str_addf(out, ", page cache of %s",
 			    mr_str_size(size, s->cache_bytes));
@@ -122,11 +116,38 @@ void mr_strategy_options(const struct mr_tuning *t, const struct mr_strategy *s,
 {
 	mr_str_addf(out, "--threads %d", s->threads);
 	if (s->order != MR_ORDER_SHUFFLE)
-		mr_str_addf(out, " --order %s", orders[s->order]);
+		mr_str_addf(out, " --order %s", mr_order_names[s->order]);
 	if (s->order == MR_ORDER_BLOCK)
 		mr_str_addf(
 			out, " --block %llu",
 			(unsigned long long)mr_tuning_block(t, s, t->samples));
+}
+
+void mr_strategy_run(const struct mr_tuning *t, const struct mr_strategy *s,
+		     const char *dir, struct mr_str *out)
+{
+	char *text = mr_strategy_text(t, s, dir, s->cache_bytes);
+
+	mr_str_add(out, "millrace run ");
+	add_shell(out, text ? text : "");
+	mr_str_add(out, " ");
+	mr_strategy_options(t, s, out);
+	free(text);
+}
+
+void mr_strategy_store(const struct mr_tuning *t, const struct mr_strategy *s,
+		       char until[16], struct mr_store_options *o)
+{
+	const struct mr_tune_split *sp = &t->split[s->split];
+	const struct mr_tune_codec *c = &sp->codec[s->codec];
+
+	snprintf(until, 16, "%d", sp->until);
+	mr_store_options_init(o);
+	o->until = until;
+	o->literal = true;
+	o->codec = c->codec;
+	o->level = c->level;
+	o->shuffle = c->shuffle ? MR_SHUFFLE_YES : MR_SHUFFLE_NO;
 }
 
 /* ---- the answer ---- */
