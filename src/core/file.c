@@ -68,6 +68,39 @@ int mr_write_all(int fd, const void *data, size_t size)
 	return 0;
 }
 
+int mr_pwrite_all(int fd, const void *data, size_t size, uint64_t at)
+{
+	const char *p = data;
+
+	while (size) {
+		ssize_t n = pwrite(fd, p, size, (off_t)at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return errno;
+		p += n;
+		at += (uint64_t)n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+bool mr_pread_all(int fd, void *to, size_t size, uint64_t at)
+{
+	for (size_t got = 0; got < size;) {
+		ssize_t k = pread(fd, (char *)to + got, size - got,
+				  (off_t)(at + got));
+
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k <= 0)
+			return false;
+		got += (size_t)k;
+	}
+	return true;
+}
+
 /* A device or a pipe is written to, not replaced. */
 static bool is_special(const char *path)
 {

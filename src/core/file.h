@@ -22,6 +22,10 @@ int mr_file_write(const char *path, const void *data, size_t size,
 
 /* write() until all is written; 0 or an errno. */
 int mr_write_all(int fd, const void *data, size_t size);
+/* The same at a place in the file. */
+int mr_pwrite_all(int fd, const void *data, size_t size, uint64_t at);
+/* false: the file ends before, or cannot be read. */
+bool mr_pread_all(int fd, void *to, size_t size, uint64_t at);
 
 /* When it was changed, in nanoseconds since 1970. */
 int64_t mr_file_changed(const struct stat *st);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "core/file.h"
 #include "core/le.h"
 #include "core/mem.h"
 #include "io/input.h"
@@ -26,21 +27,6 @@ int mr_journal_add(struct mr_writer *w, const struct mr_shard_entry *x,
 	return 0;
 }
 
-static bool read_full(int fd, void *to, size_t n, uint64_t at)
-{
-	for (size_t got = 0; got < n;) {
-		ssize_t k =
-			pread(fd, (char *)to + got, n - got, (off_t)(at + got));
-
-		if (k < 0 && errno == EINTR)
-			continue;
-		if (k <= 0)
-			return false;
-		got += (size_t)k;
-	}
-	return true;
-}
-
 /* Is the record there as its entry says? buf grows to hold it. */
 static bool record_is_whole(const struct mr_writer *w,
 			    const struct mr_shard_entry *x, uint8_t **buf,
@@ -53,7 +39,7 @@ static bool record_is_whole(const struct mr_writer *w,
 		return false;
 	if (mr_grow(buf, cap, x->length, 1, SIZE_MAX, NULL))
 		return false;
-	return read_full(w->fd, *buf, x->length, x->offset) &&
+	return mr_pread_all(w->fd, *buf, x->length, x->offset) &&
 	       XXH3_64bits(*buf, x->length) == x->checksum;
 }
 
@@ -63,7 +49,7 @@ static bool header_is_ours(const struct mr_writer *w)
 	uint8_t bytes[MR_SHARD_HEADER];
 	struct mr_shard_header h;
 
-	return read_full(w->fd, bytes, sizeof(bytes), 0) &&
+	return mr_pread_all(w->fd, bytes, sizeof(bytes), 0) &&
 	       !mr_shard_get_header(bytes, &h, NULL) && h.number == w->shard &&
 	       h.first == w->first && h.count == w->count &&
 	       h.set == w->meta->set;
@@ -82,11 +68,11 @@ int mr_journal_recover(struct mr_writer *w, struct mr_err *err)
 	while (ours && w->done < w->count && !e) {
 		struct mr_shard_entry x;
 
-		if (!read_full(w->journal, bytes, sizeof(bytes), at))
+		if (!mr_pread_all(w->journal, bytes, sizeof(bytes), at))
 			break;
 		mr_shard_get_entry(bytes, &x);
 		if (x.key >= sizeof(key) ||
-		    !read_full(w->journal, key, x.key, at + sizeof(bytes)) ||
+		    !mr_pread_all(w->journal, key, x.key, at + sizeof(bytes)) ||
 		    !record_is_whole(w, &x, &buf, &cap))
 			break;
 		at += sizeof(bytes) + x.key;
@@ -95,11 +81,9 @@ int mr_journal_recover(struct mr_writer *w, struct mr_err *err)
 		e = mr_writer_note(w, &x, key, x.key, err);
 	}
 	free(buf);
-	w->synced = w->offset;
 	if (!e && w->done &&
 	    (ftruncate(w->fd, (off_t)w->offset) ||
 	     ftruncate(w->journal, (off_t)at) ||
-	     lseek(w->fd, (off_t)w->offset, SEEK_SET) < 0 ||
 	     lseek(w->journal, (off_t)at, SEEK_SET) < 0))
 		e = mr_err_sys(err, errno, w->dir, "cannot go on");
 	return e;

@@ -18,8 +18,6 @@
 enum {
 	KEY_MAX = 4096,
 	DIR_MAX = 4000, /* bytes, so that the files' paths fit too */
-	/* Writing to the disk begins while more is made. */
-	SYNC_STEP = 8 << 20,
 	TAR_END = 1024,
 	ENTRIES_MAX = 1 << 30,
 };
@@ -64,19 +62,13 @@ static int write_at(struct mr_writer *w, const void *data, size_t n,
 		    struct mr_err *err)
 {
 	char path[4200];
-	int e = mr_write_all(w->fd, data, n);
+	int e = mr_append(&w->file, data, n);
 
 	if (e) {
 		path_of(w, ".part", path, sizeof(path));
 		return cannot_write(path, e, err);
 	}
 	w->offset += n;
-	if (w->offset - w->synced > SYNC_STEP) {
-		sync_file_range(w->fd, (off_t)w->synced,
-				(off_t)(w->offset - w->synced),
-				SYNC_FILE_RANGE_WRITE);
-		w->synced = w->offset;
-	}
 	return 0;
 }
 
@@ -87,10 +79,12 @@ static int begin_file(struct mr_writer *w, struct mr_err *err)
 				     .count = w->count,
 				     .set = w->meta->set };
 	uint8_t bytes[MR_SHARD_HEADER];
+	int e = ftruncate(w->fd, 0) ? errno :
+				      mr_append_begin(&w->file, w->fd, 0);
 
-	w->offset = w->synced = 0;
-	if (ftruncate(w->fd, 0) || lseek(w->fd, 0, SEEK_SET))
-		return mr_err_sys(err, errno, w->dir, "cannot write a shard");
+	w->offset = 0;
+	if (e)
+		return mr_err_sys(err, e, w->dir, "cannot write a shard");
 	if (w->kind != MR_CONTAINER_RECORDS)
 		return 0;
 	mr_shard_put_header(bytes, &h);
@@ -127,20 +121,27 @@ static int begin_shard(struct mr_writer *w, struct mr_err *err)
 	if (w->journal < 0)
 		return cannot_write(path, errno, err);
 	e = mr_journal_recover(w, err);
-	if (!e && w->done == w->count)
-		return end_shard(w, err); /* killed just before its name */
-	if (!e && !w->done) {
+	if (e)
+		return e;
+	if (!w->done) {
 		if (ftruncate(w->journal, 0) || lseek(w->journal, 0, SEEK_SET))
 			return cannot_write(path, errno, err);
-		e = begin_file(w, err);
+		return begin_file(w, err);
 	}
-	return e;
+	e = mr_append_begin(&w->file, w->fd, w->offset);
+	if (e)
+		return mr_err_sys(err, e, w->dir, "cannot go on");
+	/* Else it was killed just before it got its name. */
+	return w->done < w->count ? 0 : end_shard(w, err);
 }
 
+/* A shard that is not finished keeps what was made of it. */
 static void close_files(struct mr_writer *w)
 {
-	if (w->fd >= 0)
+	if (w->fd >= 0) {
+		mr_append_end(&w->file);
 		close(w->fd);
+	}
 	if (w->journal >= 0)
 		close(w->journal);
 	w->fd = w->journal = -1;
@@ -204,8 +205,11 @@ static int end_shard(struct mr_writer *w, struct mr_err *err)
 	path_of(w, ".part", part, sizeof(part));
 	path_of(w, "", path, sizeof(path));
 	t0 = mr_clock_ns();
-	if (fsync(w->fd) || rename(part, path))
-		return cannot_write(part, errno, err);
+	e = mr_append_end(&w->file);
+	if (!e && (fsync(w->fd) || rename(part, path)))
+		e = errno;
+	if (e)
+		return cannot_write(part, e, err);
 	e = sync_dir(w->dir);
 	w->sync_seconds += (double)(mr_clock_ns() - t0) / 1e9;
 	w->meta->shard[w->shard].bytes = w->offset;
@@ -224,7 +228,8 @@ int mr_writer_flush(struct mr_writer *w, struct mr_err *err)
 {
 	int e = w->run_len ? write_at(w, w->run, w->run_len, err) : 0;
 
-	/* First the bytes, then the journal that vouches for them. */
+	/* It may be ahead of the file by what waits to be written; who goes on
+	 * believes it as far as the records are there. */
 	if (!e && w->log_len && w->journal >= 0) {
 		char path[4200];
 		int n = mr_write_all(w->journal, w->log, w->log_len);
@@ -438,6 +443,8 @@ int mr_writer_open(struct mr_writer *w, const char *dir, struct mr_meta *m,
 		e = take_plan(w, err);
 	if (!e)
 		e = skip_finished(w, err);
+	if (!e)
+		e = mr_append_init(&w->file, err);
 	if (!e && w->shard < m->shards)
 		e = begin_shard(w, err);
 	w->resumed = w->next;
@@ -461,6 +468,7 @@ int mr_writer_finish(struct mr_writer *w, struct mr_err *err)
 void mr_writer_close(struct mr_writer *w)
 {
 	close_files(w);
+	mr_append_fini(&w->file);
 	if (w->lock >= 0)
 		close(w->lock);
 	free(w->dir);

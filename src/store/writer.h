@@ -11,6 +11,7 @@
 #ifndef MR_STORE_WRITER_H
 #define MR_STORE_WRITER_H
 
+#include "store/append.h"
 #include "store/meta.h"
 #include "store/shard.h"
 
@@ -28,6 +29,7 @@ struct mr_writer {
 
 	/* the shard in work */
 	int fd, journal;
+	struct mr_append file;
 	uint64_t shard, first, count; /* its number and samples */
 	uint64_t done;		      /* of its samples */
 	uint64_t offset;	      /* where the next record goes */
@@ -39,7 +41,6 @@ struct mr_writer {
 	size_t log_len, log_cap;
 	const uint8_t *run; /* records not written yet, end to end */
 	size_t run_len;
-	uint64_t synced; /* bytes whose writing was begun */
 
 	uint64_t next;	     /* the sample to be given next */
 	uint64_t resumed;    /* samples that were there already */

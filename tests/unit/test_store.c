@@ -2,14 +2,90 @@
 /* Prepared data sets in the small: records, shards, meta.json, the split. */
 #include "scratch.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "core/file.h"
 #include "core/mem.h"
 #include "load.h"
 #include "pipe/split.h"
+#include "store/append.h"
 #include "store/record.h"
 #include "store/set.h"
 #include "store/shard.h"
+
+/* ---- files that grow ---- */
+
+/* Pieces of any length, from one byte to more than the buffer; now and then
+ * the file is closed, and gone on with at its end. */
+static void grow_and_read_back(const char *path)
+{
+	enum { PIECE = 5 << 20, WHOLE = 20 << 20 };
+	uint8_t *noise = test_malloc(WHOLE + PIECE), *back;
+	struct mr_append a;
+	uint64_t seed = 5;
+	size_t n = 0, size;
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0666);
+
+	assert_true(fd >= 0);
+	for (size_t i = 0; i < WHOLE + PIECE; i += 8)
+		memcpy(noise + i, &(uint64_t){ draw(&seed) }, 8);
+	assert_int_equal(mr_append_init(&a, NULL), 0);
+	assert_int_equal(mr_append_begin(&a, fd, 0), 0);
+	while (n < WHOLE) {
+		size_t k = draw(&seed) % (draw(&seed) % 8 ? 9000 : PIECE);
+
+		assert_int_equal(mr_append(&a, noise + n, k), 0);
+		n += k;
+		if (draw(&seed) % 50)
+			continue;
+		assert_int_equal(mr_append_end(&a), 0);
+		close(fd);
+		fd = open(path, O_RDWR);
+		assert_int_equal(mr_append_begin(&a, fd, n), 0);
+	}
+	assert_int_equal(mr_append_end(&a), 0);
+	mr_append_fini(&a);
+	close(fd);
+	assert_int_equal(
+		mr_file_read(path, SIZE_MAX / 2, (char **)&back, &size, NULL),
+		0);
+	assert_int_equal(size, n);
+	assert_memory_equal(back, noise, n);
+	free(back);
+	test_free(noise);
+}
+
+static void test_a_file_grows_by_what_is_given(void **state)
+{
+	(void)state;
+	grow_and_read_back(textf("%s/grows", top));
+	/* of memory, which has no way past itself */
+	if (access("/dev/shm", W_OK) == 0) {
+		const char *path = textf("/dev/shm/mr-%d", (int)getpid());
+
+		grow_and_read_back(path);
+		unlink(path);
+	}
+}
+
+static void test_a_full_disk_is_told(void **state)
+{
+	struct mr_append a;
+	char byte = 0;
+	int fd = open("/dev/full", O_RDWR);
+
+	(void)state;
+	if (fd < 0)
+		skip();
+	assert_int_equal(mr_append_init(&a, NULL), 0);
+	assert_int_equal(mr_append_begin(&a, fd, 0), 0);
+	assert_int_equal(mr_append(&a, &byte, 1), 0);
+	assert_int_equal(mr_append_end(&a), ENOSPC);
+	mr_append_fini(&a);
+	close(fd);
+}
 
 /* ---- records ---- */
 
@@ -654,6 +730,8 @@ static void test_sets_of_sets_stand_for_any_number_of_stages(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_file_grows_by_what_is_given),
+		cmocka_unit_test(test_a_full_disk_is_told),
 		cmocka_unit_test(test_records_come_back_as_they_were),
 		cmocka_unit_test(test_fixed_records_have_no_head),
 		cmocka_unit_test(
