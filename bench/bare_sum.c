@@ -103,8 +103,10 @@ int main(int argc, char **argv)
 		errx(1, "%s: no whole sample in it", argv[1]);
 	deck.samples = ((size_t)st.st_size - one.offset) / one.sample;
 	deck.order = bare_order(deck.samples);
-	one.map = mmap(NULL, (size_t)st.st_size, PROT_READ,
-		       MAP_SHARED | MAP_POPULATE, fd, 0);
+	/* Its pages are mapped as they are come to, as they are by whoever
+	 * reads the file. */
+	one.map =
+		mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (one.map == MAP_FAILED)
 		err(1, "mmap");
 

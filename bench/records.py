@@ -5,6 +5,7 @@ disk alone; opening a million."""
 import copy
 import glob
 import json
+import mmap
 import os
 import shutil
 import time
@@ -192,18 +193,25 @@ def copying(env, report):
 # ---- making them ----
 
 def write_disk(env, size):
-    """Seconds that writing so many bytes takes, on the disk at the end."""
+    """Seconds that writing so many bytes takes, past the page cache as
+    prepare does, on the disk at the end."""
     path = os.path.join(env.data, "disk.part")
-    block = os.urandom(4 << 20)
+    block = mmap.mmap(-1, 4 << 20)
+    block.write(os.urandom(4 << 20))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    try:
+        fd = os.open(path, flags | os.O_DIRECT)
+    except OSError:                         # a file system without it
+        fd = os.open(path, flags)
     try:
         start = time.monotonic()
-        with open(path, "wb", buffering=0) as f:
-            left = size
-            while left > 0:
-                left -= f.write(block[:left])
-            os.fsync(f.fileno())
-        return time.monotonic() - start
+        for _ in range(size // len(block)):
+            os.write(fd, block)
+        os.fsync(fd)
+        return (time.monotonic() - start) * size / (
+            size // len(block) * len(block))
     finally:
+        os.close(fd)
         os.unlink(path)
 
 
@@ -217,20 +225,21 @@ def making(env, report, ph):
                   f"u8-{ph.name}")
     told = {}
 
-    def ours(codec):
+    def ours(codec, threads=THREADS):
         to = os.path.join(env.data, f"making-{codec}.records")
 
         def job():
             shutil.rmtree(to, ignore_errors=True)
             start = time.monotonic()
-            told[codec] = prepare(env, pipeline, to, *level(codec))
+            told[codec] = prepare(env, pipeline, to, *level(codec),
+                                  "--threads", str(threads))
             took = time.monotonic() - start
             shutil.rmtree(to)
             return plain / took / 1e6
         return job
 
-    def steps():
-        r = env.run(f"{pipeline} | batch 64", "--threads", THREADS,
+    def steps(threads=THREADS):
+        r = env.run(f"{pipeline} | batch 64", "--threads", threads,
                     "--epochs", 1, "--order", "sequential")
         return plain / r["seconds"] / 1e6
 
@@ -242,7 +251,9 @@ def making(env, report, ph):
 
     steps()                                                     # warms
     noise = Noise()
-    jobs = {f"prepare, {c}": ours(c) for c in CODECS}
+    jobs = {"prepare, none, 1 thread": ours("none", 1),
+            "the steps alone (run), 1 thread": lambda: steps(1)}
+    jobs.update({f"prepare, {c}": ours(c) for c in CODECS})
     jobs["the steps alone (run)"] = steps
     jobs["the disk alone (write, fsync)"] = \
         lambda: plain / write_disk(env, plain) / 1e6
@@ -257,6 +268,13 @@ def making(env, report, ph):
         report.measure(f"making: {name}", "MB/s", values.get(name, {}))
     shares(report, told)
     alone = values.get("the steps alone (run)", {})
+    disk = values.get("the disk alone (write, fsync)", {})
+    for per in (", 1 thread", ""):
+        slow = {i: min(v, disk.get(i, v)) for i, v in values.get(
+            f"the steps alone (run){per}", {}).items()}
+        report.ratio("making: none, prepare / the slower of the steps and "
+                     f"the disk alone{per or f', {THREADS} threads'}",
+                     paired(values.get(f"prepare, none{per}", {}), slow))
     for codec in CODECS:
         work, name = alone, "the steps"
         if codec in packed:
