@@ -105,8 +105,7 @@ int main(int argc, char **argv)
 	deck.order = bare_order(deck.samples);
 	/* Its pages are mapped as they are come to, as they are by whoever
 	 * reads the file. */
-	one.map =
-		mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	one.map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
 	if (one.map == MAP_FAILED)
 		err(1, "mmap");
 

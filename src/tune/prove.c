@@ -6,9 +6,16 @@
 
 #include "tune/tuner.h"
 
-enum { BEST = 3, ROUNDS = 6, REPEATS = 3 };
+enum { BEST = 3, ROUNDS = 6, REPEATS = 3, FINALISTS = 4, TURNS = 3 };
 
-#define PROOF 1.5 /* seconds, at a scale of 1 */
+/* Seconds, at a scale of 1: of one strategy; of a turn of the finals, and where
+ * all are measured; when all of it is to be over. */
+#define PROOF	  1.5
+#define TURN	  0.8
+#define LONG_TURN 2.5
+#define OVER	  52.0
+
+#define NEAR 0.1 /* the best one: finalists */
 
 /* Can it be seen here? A page cache that holds a part needs a storage that is
  * imitated. */
@@ -32,22 +39,23 @@ static void storage_of(const struct mr_tuner *u, const struct mr_strategy *s,
 
 /* Several times from the start; the interval is that of the means. */
 static int time_often(struct mr_tuner *u, const struct mr_timed *r,
-		      struct mr_figure *f, struct mr_err *err)
+		      struct mr_figure *f, int times, struct mr_err *err)
 {
 	double mean[REPEATS];
 	int e = 0;
 
-	for (int i = 0; !e && i < REPEATS; i++) {
+	for (int i = 0; !e && i < times; i++) {
 		e = mr_tuner_time(u, r, f, NULL, err);
 		mean[i] = f->mean;
 	}
 	if (!e)
-		*f = mr_figure_of(mean, REPEATS);
+		*f = mr_figure_of(mean, times);
 	return e;
 }
 
-static int time_one(struct mr_tuner *u, struct mr_strategy *s, const char *dir,
-		    struct mr_err *err)
+static int time_one(struct mr_tuner *u, const struct mr_strategy *s,
+		    const char *dir, double seconds, int times,
+		    struct mr_figure *f, struct mr_err *err)
 {
 	struct mr_tuning *t = u->t;
 	double part = (double)t->sampled / (double)t->samples;
@@ -63,42 +71,120 @@ static int time_one(struct mr_tuner *u, struct mr_strategy *s, const char *dir,
 		.fill = s->cache != MR_CACHE_NONE || u->wide,
 		.evict = !*t->profile && s->cache == MR_CACHE_NONE &&
 			 (t->split[s->split].stage >= 0 || !u->remote),
-		.seconds = PROOF
+		.seconds = seconds
 	};
 	int e;
 
 	if (!text)
 		return mr_err_nomem(err, 1);
 	storage_of(u, s, profile, sizeof(profile));
-	e = u->o->exhaustive ? time_often(u, &r, &s->measured, err) :
-			       mr_tuner_time(u, &r, &s->measured, NULL, err);
+	e = times > 1 ? time_often(u, &r, f, times, err) :
+			mr_tuner_time(u, &r, f, NULL, err);
 	free(text);
 	return e;
 }
 
-static int prove(struct mr_tuner *u, int i, struct mr_err *err)
+/* Measures a strategy, with its set, which is made unless it is there. */
+static int measure(struct mr_tuner *u, const struct mr_strategy *s,
+		   double seconds, int times, struct mr_figure *f,
+		   struct mr_err *err)
 {
 	struct mr_tuning *t = u->t;
-	struct mr_strategy *s = &t->strategy[i];
 	struct mr_str words = { 0 };
 	char dir[4096] = "";
 	int e = 0;
 
-	if (s->measured.n || !provable(t, s))
-		return 0;
 	mr_strategy_words(t, s, &words);
 	if (mr_tuner_tell(u, words.text))
 		e = mr_err_set(err, MR_ESTATE, "stopped");
 	if (!e && t->split[s->split].stage >= 0)
 		e = mr_tuner_store(u, s, dir, sizeof(dir), NULL, NULL, err);
 	if (!e)
-		e = time_one(u, s, dir, err);
+		e = time_one(u, s, dir, seconds, times, f, err);
 	if (e && e != MR_ESTATE)
 		mr_err_prefix(err, "%s: ", words.text ? words.text : "");
 	u->what = "";
 	mr_str_fini(&words);
 	return e;
 }
+
+static int prove(struct mr_tuner *u, int i, struct mr_err *err)
+{
+	struct mr_strategy *s = &u->t->strategy[i];
+
+	if (s->measured.n || !provable(u->t, s))
+		return 0;
+	return measure(u, s, PROOF, u->o->exhaustive ? REPEATS : 1,
+		       &s->measured, err);
+}
+
+/* ---- finals ---- */
+
+/* The next best of those that were measured, and are near the best. */
+static int next_finalist(const struct mr_tuning *t, const int *have, int n)
+{
+	int next = -1;
+
+	for (int i = 0; i < t->strategies; i++) {
+		const struct mr_strategy *s = &t->strategy[i];
+		bool out = !s->allowed || !s->measured.n ||
+			   s->score < t->strategy[t->best].score * (1 - NEAR);
+
+		for (int k = 0; k < n; k++)
+			out |= have[k] == i;
+		if (!out && (next < 0 || s->score > t->strategy[next].score))
+			next = i;
+	}
+	return next;
+}
+
+/* One turn of each; false in *time when another would take too long. */
+static int take_turn(struct mr_tuner *u, const int *who, int n,
+		     double mean[FINALISTS], bool *time, struct mr_err *err)
+{
+	double began = mr_tuner_seconds(u), now;
+	int e = 0;
+
+	for (int k = 0; !e && k < n; k++) {
+		struct mr_figure f = { 0 };
+
+		e = measure(u, &u->t->strategy[who[k]],
+			    u->o->exhaustive ? LONG_TURN : TURN, 1, &f, err);
+		mean[k] = f.mean;
+	}
+	now = mr_tuner_seconds(u);
+	*time = u->o->exhaustive || 2 * now - began < OVER * u->scale;
+	return e;
+}
+
+/* Those at the top, in turns, so that what else the machine does falls on all
+ * of them alike. */
+static int finals(struct mr_tuner *u, struct mr_err *err)
+{
+	struct mr_tuning *t = u->t;
+	double mean[TURNS][FINALISTS], of[TURNS];
+	int who[FINALISTS], n = 0, turns = 0, e = 0;
+	bool time = u->o->exhaustive || mr_tuner_seconds(u) < OVER * u->scale;
+
+	while (t->best >= 0 && n < FINALISTS &&
+	       (who[n] = next_finalist(t, who, n)) >= 0)
+		n++;
+	if (n < 2)
+		return 0;
+	while (!e && time && turns < TURNS)
+		e = take_turn(u, who, n, mean[turns++], &time, err);
+	if (e || turns < 2)
+		return e;
+	for (int k = 0; k < n; k++) {
+		for (int i = 0; i < turns; i++)
+			of[i] = mean[i][k];
+		t->strategy[who[k]].measured = mr_figure_of(of, turns);
+	}
+	mr_tuning_judge(t);
+	return 0;
+}
+
+/* ---- which ---- */
 
 /* The best that has not been measured, unlike all that have; -1: there is
  * none. */
@@ -120,7 +206,24 @@ static int next_best(const struct mr_tuning *t)
 	return best;
 }
 
-/* The extremes and the first few; then whatever has come to the top by it. */
+/* Whatever has come to the top by what was measured. */
+static int prove_top(struct mr_tuner *u, struct mr_err *err)
+{
+	struct mr_tuning *t = u->t;
+	int e = 0;
+
+	for (int i = 0; !e && i < ROUNDS && t->best >= 0; i++) {
+		const struct mr_strategy *best = &t->strategy[t->best];
+
+		if (best->measured.n || !provable(t, best))
+			break;
+		e = prove(u, t->best, err);
+		mr_tuning_judge(t);
+	}
+	return e;
+}
+
+/* The extremes and the first few. */
 static int prove_best(struct mr_tuner *u, struct mr_err *err)
 {
 	struct mr_tuning *t = u->t;
@@ -138,14 +241,6 @@ static int prove_best(struct mr_tuner *u, struct mr_err *err)
 		e = prove(u, k, err);
 	}
 	mr_tuning_judge(t);
-	for (int i = 0; !e && i < ROUNDS && t->best >= 0; i++) {
-		const struct mr_strategy *best = &t->strategy[t->best];
-
-		if (best->measured.n || !provable(t, best))
-			break;
-		e = prove(u, t->best, err);
-		mr_tuning_judge(t);
-	}
 	return e;
 }
 
@@ -177,6 +272,13 @@ static int prove_all(struct mr_tuner *u, struct mr_err *err)
 
 int mr_tuner_prove(struct mr_tuner *u, struct mr_err *err)
 {
+	int e;
+
 	mr_tuning_judge(u->t);
-	return u->o->exhaustive ? prove_all(u, err) : prove_best(u, err);
+	e = u->o->exhaustive ? prove_all(u, err) : prove_best(u, err);
+	if (!e)
+		e = prove_top(u, err);
+	if (!e)
+		e = finals(u, err);
+	return e ? e : prove_top(u, err);
 }

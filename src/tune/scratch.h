@@ -23,6 +23,9 @@ void mr_scratch_remove(struct mr_scratch *s);
 /* Bytes that are free there. */
 uint64_t mr_scratch_room(const struct mr_scratch *s);
 
+/* Reads all that is in a folder, so that it is in memory. */
+void mr_scratch_warm(const char *path);
+
 /* Removes a folder with all that is in it. */
 void mr_scratch_drop(const char *path);
 

@@ -9,9 +9,14 @@
 #include "diagnose/trial.h"
 #include "tune/tuner.h"
 
+double mr_tuner_seconds(const struct mr_tuner *u)
+{
+	return (double)(mr_clock_ns() - u->began) / 1e9;
+}
+
 bool mr_tuner_tell(struct mr_tuner *u, const char *what)
 {
-	double done = (double)(mr_clock_ns() - u->began) / 1e9 / u->planned;
+	double done = mr_tuner_seconds(u) / u->planned;
 
 	if (what)
 		u->what = what;
@@ -114,6 +119,7 @@ int mr_tuner_store(struct mr_tuner *u, const struct mr_strategy *s, char *path,
 	e = store(u, s, path, &r, err);
 	if (e)
 		return e;
+	mr_scratch_warm(path);
 	if (bytes)
 		*bytes = (double)r.bytes / (double)r.samples;
 	if (rate && r.stats.seconds > 0) {

@@ -187,7 +187,7 @@ static int tune(struct mr_tuner *u, const char *pipeline, struct mr_err *err)
 		e = mr_tuning_list(t, err);
 	if (!e)
 		e = mr_tuner_prove(u, err);
-	t->seconds = (double)(mr_clock_ns() - u->began) / 1e9;
+	t->seconds = mr_tuner_seconds(u);
 	mr_scratch_remove(&u->scratch);
 	if (!e)
 		add_notes(t, u);

@@ -38,6 +38,9 @@ struct mr_timed {
 int mr_tuner_time(struct mr_tuner *u, const struct mr_timed *r,
 		  struct mr_figure *f, struct mr_stats *st, struct mr_err *err);
 
+/* Since it began. */
+double mr_tuner_seconds(const struct mr_tuner *u);
+
 /* True when the user has had enough: MR_ESTATE is to follow. */
 bool mr_tuner_tell(struct mr_tuner *u, const char *what);
 
