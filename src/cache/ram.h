@@ -21,6 +21,9 @@
 
 #include "core/tensor.h"
 
+/* About what a sample takes beside its fields: their shapes, alignment. */
+enum { MR_RAM_HEAD = 192 };
+
 struct mr_ram {
 	struct mr_fields fields; /* of a sample, as far as they are kept */
 	size_t head;		 /* bytes before the first field's */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "analyze/model.h"
+#include "cache/ram.h"
 #include "core/clock.h"
 #include "core/file.h"
 #include "pipe/loader.h"
@@ -259,8 +260,7 @@ static int curve(struct mr_phases *p, struct mr_err *err)
 	int most = d->cores > d->threads ? d->cores : d->threads, e = 0;
 
 	begin_phase(p, "preparation by threads");
-	for (int n = 1; !e && n <= most;
-	     n = n * 2 > most && n < most ? most : n * 2) {
+	for (int n = 1; !e && n <= most; n = mr_trial_threads(n, most)) {
 		struct mr_trial t = { .parts = MR_TRIAL_STEPS,
 				      .storage = "",
 				      .threads = n,
@@ -294,10 +294,11 @@ static double entry_bytes(const struct mr_phases *p)
 	return d->entry_bytes > 0 ? d->entry_bytes : d->sample_bytes;
 }
 
-/* Of a cache for so much of what we look at; each entry has a head. */
+/* Of a cache for so much of what we look at. */
 static double ram_for(const struct mr_phases *p, double share)
 {
-	double n = share * (double)p->with.subset * (entry_bytes(p) + 192);
+	double n =
+		share * (double)p->with.subset * (entry_bytes(p) + MR_RAM_HEAD);
 
 	return n < 4096 ? 4096 : n; /* the least that there is */
 }

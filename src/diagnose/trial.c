@@ -18,6 +18,11 @@ double mr_trial_limit(const struct mr_setup *w, double seconds)
 	return seconds * (w->scale > 1 ? w->scale : 1);
 }
 
+int mr_trial_threads(int n, int most)
+{
+	return n < most && 2 * n > most ? most : 2 * n;
+}
+
 /* ---- opening ---- */
 
 /* To be freed; NULL when out of memory. */

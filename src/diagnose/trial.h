@@ -72,6 +72,9 @@ struct mr_trial_found {
  * time. */
 double mr_trial_limit(const struct mr_setup *w, double seconds);
 
+/* Threads to try after n: 1, 2, 4, ... and most. */
+int mr_trial_threads(int n, int most);
+
 /* The loader of a trial, to be closed. *l is NULL after an error. What samples
  * that are made up cost counts as preparation: the source alone is without. */
 int mr_trial_open(const struct mr_setup *w, const struct mr_trial *t,

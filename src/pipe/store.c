@@ -23,11 +23,8 @@ enum {
 	PROBES_MAX = 64,
 	PROBES_OF = 64, /* one in so many */
 	ROWS_MAX = 4096,
-	SHARD_SAMPLES = 1 << 18, /* their index is in memory meanwhile */
 	BATCH_BYTES = 2 << 20,
 };
-
-#define SHARD_BYTES ((uint64_t)512 << 20)
 
 struct job {
 	const char *pipeline;
@@ -287,12 +284,9 @@ static void choose_shards(struct job *j)
 {
 	uint64_t n = j->opt->shards;
 
-	if (!n) {
-		uint64_t many = (j->meta.samples - 1) / SHARD_SAMPLES + 1;
-
-		n = (j->report->estimate + SHARD_BYTES - 1) / SHARD_BYTES;
-		n = n > many ? n : many;
-	}
+	if (!n)
+		n = mr_shard_number(j->meta.samples,
+				    (double)j->report->estimate);
 	if (n > j->meta.samples)
 		n = j->meta.samples;
 	j->meta.shards = n ? n : 1;

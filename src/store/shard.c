@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/shard.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <xxhash.h>
 
 #include "core/le.h"
 
 #define BAD (1u << 31)
+
+/* Of a shard, about. The index of its samples is in memory while it is
+ * written. */
+#define BYTES	536870912.0
+#define SAMPLES 262144.0
 
 static const char header_magic[8] = { 'M', 'R', 'S', 'H', 'A', 'R', 'D', '1' };
 static const char footer_magic[8] = { 'M', 'R', 'I', 'N', 'D', 'E', 'X', '1' };
@@ -120,6 +126,13 @@ int mr_shard_get_footer(const uint8_t *from, uint64_t size,
 void mr_shard_name(char *to, size_t cap, uint64_t number)
 {
 	snprintf(to, cap, "shard-%05llu.mrs", (unsigned long long)number);
+}
+
+uint64_t mr_shard_number(uint64_t samples, double bytes)
+{
+	double n = fmax(ceil(bytes / BYTES), ceil((double)samples / SAMPLES));
+
+	return n >= 1 ? (uint64_t)n : 1;
 }
 
 void mr_shard_range(uint64_t samples, uint64_t n, uint64_t k, uint64_t *first,

@@ -52,6 +52,9 @@ int mr_shard_get_footer(const uint8_t *from, uint64_t size,
 /* "shard-00012.mrs" */
 void mr_shard_name(char *to, size_t cap, uint64_t number);
 
+/* Into how many shards a set of so many bytes is cut, unless it is said. */
+uint64_t mr_shard_number(uint64_t samples, double bytes);
+
 /* The samples of shard k of n: [first, first + count). */
 void mr_shard_range(uint64_t samples, uint64_t n, uint64_t k, uint64_t *first,
 		    uint64_t *count);

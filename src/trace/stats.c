@@ -7,6 +7,9 @@
 
 #include "core/json.h"
 
+/* So many times the bytes that were read come out of what unpacks them. */
+#define UNPACKS 1.05
+
 static void fill_step(struct mr_step_stats *s, const struct mr_stats_input *in,
 		      int i, double ns_per_tick)
 {
@@ -73,7 +76,13 @@ static const struct mr_step_stats *dearest(const struct mr_stats *st)
 static void advise_cpu(struct mr_stats *st, const struct mr_stats_input *in,
 		       const struct mr_step_stats *top)
 {
-	if (top == &st->step[0])
+	const struct mr_step_stats *read = &st->step[0];
+
+	if (top == read && st->bytes_read &&
+	    (double)read->bytes_out > UNPACKS * (double)st->bytes_read)
+		ADVICE("more threads, or samples stored with a faster codec: "
+		       "these are unpacked as they are read");
+	else if (top == read)
 		ADVICE("more threads: %s",
 		       st->bytes_read ? "the samples come from memory as fast "
 					"as these can copy them" :

@@ -18,10 +18,11 @@
 enum {
 	LOOK_MAX = 8192,   /* samples that are read at first */
 	SAMPLE_MAX = 4096, /* and that sets are made of, */
-	SAMPLE_MIN = 16,   /* where there are so many, */
+	SAMPLE_MIN = 8,	   /* where there are so many, */
 	SAMPLE_FAIR = 512, /* and where the time allows: runs in block order
 			    * are short where there are few */
-	PROBES = 12,	   /* whose bytes are looked at after each step */
+	PROBES = 12,	   /* whose bytes are looked at after each step, */
+	PROBES_MIN = 3,	   /* or fewer where they take more than a second */
 };
 
 /* Seconds, at a scale of 1. */
@@ -75,6 +76,7 @@ static int take_apart(struct mr_tuning *t, const struct mr_pipeline *p,
 
 	while (first < end && p->stage[first].deferred)
 		first++;
+	t->deferred = first - 1;
 	e = word(p, 0, 1, &t->word[t->stages++], err);
 	add_split(t, "", 0);
 	add_split(t, "read", mr_pipeline_number(p, first - 1));
@@ -174,7 +176,7 @@ static void learn_steps(struct mr_tuning *t, const struct mr_stats *st)
 
 		snprintf(to->name, sizeof(to->name), "%s", s->name);
 		to->us = s->mean_us;
-		to->fixed = (int)i + 1 < t->splits;
+		to->fixed = (int)i + 1 < t->splits + t->deferred;
 		to->bytes_out =
 			s->calls ? (double)s->bytes_out / (double)s->calls : 0;
 		t->p50[i] = s->p50_us;
@@ -204,13 +206,13 @@ static double between(double v, double low, double high)
 
 /* As many as give means of the precision that is asked for; but sets of them,
  * one for each split, should not take long to make. */
-static void choose_number(struct mr_tuner *u, double rate)
+static void choose_number(struct mr_tuner *u)
 {
 	const struct mr_tuning *t = u->t;
 	double n = 1.96 * spread(t) / t->precision;
 	/* Measuring all of them takes long anyway. */
 	double scale = u->o->exhaustive ? 1 : u->scale;
-	double most = MAKE_ALL * scale * rate / t->splits;
+	double most = MAKE_ALL * scale * u->rate / t->splits;
 
 	n = between(n * n, SAMPLE_FAIR, SAMPLE_MAX);
 	n = between(n, SAMPLE_MIN, most > SAMPLE_MIN ? most : SAMPLE_MIN);
@@ -238,8 +240,9 @@ static int time_whole(struct mr_tuner *u, struct mr_err *err)
 	if (e)
 		return e;
 	learn_steps(t, &st);
+	u->rate = f.mean;
 	u->wide = (double)st.bytes_out / (double)st.batches > WIDE;
-	choose_number(u, f.mean);
+	choose_number(u);
 	return 0;
 }
 
@@ -247,6 +250,7 @@ static int time_whole(struct mr_tuner *u, struct mr_err *err)
 static int probe_split(struct mr_tuner *u, struct mr_tune_split *s,
 		       struct mr_err *err)
 {
+	uint64_t n = (uint64_t)between(u->rate, PROBES_MIN, PROBES);
 	struct mr_options opt = u->opt;
 	char *text = text_until(u->t, s->stage, 1);
 	struct mr_loader *l = NULL;
@@ -255,7 +259,7 @@ static int probe_split(struct mr_tuner *u, struct mr_tune_split *s,
 	int e;
 
 	opt.order = MR_ORDER_SHUFFLE;
-	opt.subset = u->subset < PROBES ? u->subset : PROBES;
+	opt.subset = u->subset < n ? u->subset : n;
 	opt.epochs = 1;
 	opt.storage = "";
 	e = text ? mr_loader_open_with(&l, text, &opt, err) :

@@ -20,6 +20,7 @@ enum { CODEC_SAMPLES = 16 }; /* that codecs are tried on */
 #define AHEAD 0.7
 #define COLD  0.8
 #define CODEC 0.05
+#define FILL  2.0 /* of an epoch before: no longer */
 
 /* ---- codecs ---- */
 
@@ -127,23 +128,20 @@ static int try_codecs(struct mr_tuner *u, struct mr_tune_split *s,
 
 /* ---- a split ---- */
 
-/* By threads: 1, 2, 4, ... all. */
 static int time_curve(struct mr_tuner *u, struct mr_tune_split *s,
 		      const char *text, struct mr_err *err)
 {
 	int most = u->t->threads, e = 0;
+	bool quick = (double)u->subset / u->rate < FILL * u->scale;
 
-	for (int n = 1;
-	     !e && n <= most && s->points<MR_CURVE_MAX; n = n * 2> most &&
-			     n < most ?
-		     most :
-		     n * 2) {
+	for (int n = 1; !e && n <= most && s->points < MR_CURVE_MAX;
+	     n = mr_trial_threads(n, most)) {
 		struct mr_timed r = { .text = text,
 				      .threads = n,
 				      .order = u->t->order,
 				      .subset = s->stage < 0 ? u->subset : 0,
 				      .storage = "",
-				      .fill = n == 1 || u->wide,
+				      .fill = (n == 1 && quick) || u->wide,
 				      .seconds =
 					      n == most ? 2 * CURVE : CURVE };
 		struct mr_diag_point *p = &s->curve[s->points];

@@ -4,15 +4,13 @@
 #include <stdlib.h>
 
 #include "analyze/model.h"
+#include "cache/ram.h"
 #include "core/mem.h"
 #include "pipe/fetch.h"
 #include "pipe/held.h"
 #include "pipe/runs.h"
+#include "store/shard.h"
 #include "tune/tuning.h"
-
-enum { ENTRY_HEAD = 192 };
-
-#define SHARD_BYTES 536870912.0
 
 bool mr_strategy_alike(const struct mr_strategy *a, const struct mr_strategy *b)
 {
@@ -46,7 +44,7 @@ double mr_strategy_share(const struct mr_tuning *t, const struct mr_strategy *s)
 		return 0;
 	each = s->cache == MR_CACHE_PAGE ?
 		       mr_strategy_bytes(t, s) :
-		       t->split[s->cache_at].plain + ENTRY_HEAD;
+		       t->split[s->cache_at].plain + MR_RAM_HEAD;
 	share = t->memory / (each * (double)t->samples);
 	return share < 1 ? share : 1;
 }
@@ -339,11 +337,10 @@ void mr_strategy_predict(const struct mr_tuning *t, struct mr_strategy *s)
 	s->cache_share = mr_strategy_share(t, s);
 	each = s->cache == MR_CACHE_PAGE ?
 		       mr_strategy_bytes(t, s) :
-		       t->split[s->cache_at].plain + ENTRY_HEAD;
+		       t->split[s->cache_at].plain + MR_RAM_HEAD;
 	s->cache_bytes = ceil(s->cache_share * n * each);
 	s->storage = mr_strategy_bytes(t, s) * n;
-	s->shards =
-		sp->stage < 0 ? 0 : (uint64_t)ceil(s->storage / SHARD_BYTES);
+	s->shards = sp->stage < 0 ? 0 : mr_shard_number(t->samples, s->storage);
 	s->sampled = mr_strategy_rate(t, s, t->sampled, true);
 	s->cold = of_use(t, mr_strategy_rate(t, s, t->samples, false));
 	s->warm = of_use(t, mr_strategy_rate(t, s, t->samples, true));

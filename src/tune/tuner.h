@@ -16,6 +16,7 @@ struct mr_tuner {
 	bool remote;	  /* or has them on a server */
 	bool wide;	  /* batches are large: memory is warmed first */
 	uint64_t subset;  /* samples of the source that are looked at */
+	double rate;	  /* of the pipeline as it is, from memory */
 	const char *what; /* is measured now */
 	double planned;	  /* seconds of it all, for progress, */
 	double part;	  /* or how much of it is done, where it is known */

@@ -109,6 +109,7 @@ struct mr_tuning {
 	double p50[MR_DIAG_STEPS], p99[MR_DIAG_STEPS]; /* us, of the steps */
 	int splits;
 	struct mr_tune_split split[MR_TUNE_SPLITS];
+	int deferred;		  /* steps that the source's maker has left */
 	int stages;		  /* of samples: the source and the steps */
 	char *word[MR_MAX_STEPS]; /* each of them as a text */
 
