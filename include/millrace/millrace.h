@@ -424,20 +424,22 @@ struct mr_store_report;
 
 /* What to store and how; mr_store_options_init() sets the defaults. */
 struct mr_store_options {
-	size_t size;	   /* sizeof(struct mr_store_options) */
-	const char *out;   /* a directory; made, or gone on with */
-	int to;		   /* enum mr_store_to */
-	const char *until; /* the last step to be done, by name or number;
-			    * "": all that are the same in each epoch */
-	const char *codec; /* "none"; records only, as the next three */
-	int64_t level;	   /* of the codec; -1: its default */
-	int shuffle;	   /* enum mr_shuffle: bytes of wide types before
-			    * packing; auto */
-	bool literal;	   /* store what the last step yields, even where
-			    * the one before it yields less: no */
-	uint64_t shards;   /* files; 0: one for each half gigabyte
-			    * or 262,144 samples */
-	bool dry_run;	   /* estimate only */
+	size_t size;	     /* sizeof(struct mr_store_options) */
+	const char *out;     /* a directory; made, or gone on with */
+	int to;		     /* enum mr_store_to */
+	const char *until;   /* the last step to be done, by name or number;
+			      * "": all that are the same in each epoch */
+	const char *codec;   /* "none"; records only, as the next three */
+	int64_t level;	     /* of the codec; -1: its default */
+	int shuffle;	     /* enum mr_shuffle: bytes of wide types before
+			      * packing; auto */
+	bool literal;	     /* store what the last step yields, even where
+			      * the one before it yields less: no */
+	uint64_t shards;     /* files; 0: one for each half gigabyte
+			      * or 262,144 samples */
+	bool dry_run;	     /* estimate only */
+	double record_bytes; /* of a record, about, where that is known; 0:
+			      * some samples are made to find out */
 	struct mr_options loader; /* threads, memory, on_error, plugins */
 	/* Called before anything is stored, with what is known then. May be
 	 * NULL. */

@@ -260,13 +260,17 @@ static bool has_wide(const struct mr_fields *fs)
 static int estimate(struct job *j, struct mr_err *err)
 {
 	struct mr_record_plan *r = &j->meta.record;
+	bool either;
 	double plain;
-	int e;
+	int e = 0;
 
 	if (r->shuffle && !has_wide(&r->fields))
 		r->shuffle = false;
-	e = probe(j, &j->mean, err);
-	if (!e && r->shuffle && j->opt->shuffle == MR_SHUFFLE_AUTO) {
+	either = r->shuffle && j->opt->shuffle == MR_SHUFFLE_AUTO;
+	j->mean = j->opt->record_bytes;
+	if (either || !(j->mean > 0))
+		e = probe(j, &j->mean, err);
+	if (!e && either) {
 		r->shuffle = false;
 		e = probe(j, &plain, err);
 		r->shuffle = !e && plain > j->mean;

@@ -20,7 +20,7 @@ enum { CODEC_SAMPLES = 16 }; /* that codecs are tried on */
 #define AHEAD 0.7
 #define COLD  0.8
 #define CODEC 0.05
-#define FILL  2.0 /* of an epoch before: no longer */
+#define SLOW  2.0 /* an epoch of the sample */
 
 /* ---- codecs ---- */
 
@@ -128,11 +128,16 @@ static int try_codecs(struct mr_tuner *u, struct mr_tune_split *s,
 
 /* ---- a split ---- */
 
+static bool slow(const struct mr_tuner *u)
+{
+	return !((double)u->subset / u->rate < SLOW * u->scale);
+}
+
+/* By 1, 2, 4, ... all threads. */
 static int time_curve(struct mr_tuner *u, struct mr_tune_split *s,
 		      const char *text, struct mr_err *err)
 {
 	int most = u->t->threads, e = 0;
-	bool quick = (double)u->subset / u->rate < FILL * u->scale;
 
 	for (int n = 1; !e && n <= most && s->points < MR_CURVE_MAX;
 	     n = mr_trial_threads(n, most)) {
@@ -141,7 +146,7 @@ static int time_curve(struct mr_tuner *u, struct mr_tune_split *s,
 				      .order = u->t->order,
 				      .subset = s->stage < 0 ? u->subset : 0,
 				      .storage = "",
-				      .fill = (n == 1 && quick) || u->wide,
+				      .fill = (n == 1 && !slow(u)) || u->wide,
 				      .seconds =
 					      n == most ? 2 * CURVE : CURVE };
 		struct mr_diag_point *p = &s->curve[s->points];
@@ -227,10 +232,17 @@ static int profile_split(struct mr_tuner *u, int i, struct mr_err *err)
 	text = mr_strategy_text(u->t, &at, dir, 0);
 	if (!e && !text)
 		e = mr_err_nomem(err, 1);
-	if (!e)
+	/* Where the steps take long, it makes no difference to them whether
+	 * samples as they are read come from the source or from a set. */
+	if (!e && i == 1 && slow(u)) {
+		memcpy(s->curve, s[-1].curve, sizeof(s->curve));
+		s->points = s[-1].points;
+		s->ahead = s[-1].ahead;
+	} else if (!e) {
 		e = time_curve(u, s, text, err);
-	if (!e)
-		e = time_reading(u, s, text, err);
+		if (!e)
+			e = time_reading(u, s, text, err);
+	}
 	if (!e)
 		e = time_storage(u, s, dir, err);
 	if (!e && i)

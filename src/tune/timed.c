@@ -77,26 +77,47 @@ static bool told(void *data, uint64_t done, uint64_t samples)
 	return mr_tuner_tell(data, NULL);
 }
 
+/* Where the set of a split and a codec is; true: it is there. */
+static bool place(const struct mr_tuner *u, int split, int codec, char *path,
+		  size_t cap)
+{
+	struct stat st;
+	char meta[4200];
+
+	snprintf(path, cap, "%.4000s/%d-%d", u->scratch.path, split, codec);
+	snprintf(meta, sizeof(meta), "%.4100s/meta.json", path);
+	return !stat(meta, &st);
+}
+
+/* Packed ones are made of the one that is not, where there is one: the steps
+ * before take long. */
 static int store(struct mr_tuner *u, const struct mr_strategy *s,
 		 const char *path, struct mr_store_report *report,
 		 struct mr_err *err)
 {
+	char until[16], plain[4096], text[4200];
 	struct mr_store_options o;
-	char until[16];
+	bool packs =
+		s->codec > 0 && place(u, s->split, 0, plain, sizeof(plain));
 	int e;
 
 	mr_strategy_store(u->t, s, until, &o);
 	o.out = path;
+	o.record_bytes = mr_strategy_bytes(u->t, s);
 	o.loader.threads = u->t->threads;
 	o.loader.memory = u->opt.memory;
 	o.loader.plugins = u->opt.plugins;
 	o.loader.on_error = u->opt.on_error == MR_ON_ERROR_REPLACE ?
 				    MR_ON_ERROR_SKIP :
 				    u->opt.on_error;
-	o.loader.subset = u->subset;
+	o.loader.subset = packs ? 0 : u->subset;
 	o.progress = told;
 	o.data = u;
-	e = mr_store(u->t->pipeline, &o, report, err);
+	if (packs) {
+		snprintf(text, sizeof(text), "records '%s'", plain);
+		o.until = "";
+	}
+	e = mr_store(packs ? text : u->t->pipeline, &o, report, err);
 	if (!e && !report->complete)
 		e = mr_err_set(err, MR_ESTATE, "stopped");
 	return e;
@@ -107,14 +128,9 @@ int mr_tuner_store(struct mr_tuner *u, const struct mr_strategy *s, char *path,
 		   struct mr_err *err)
 {
 	struct mr_store_report r;
-	struct stat st;
-	char meta[4200];
 	int e;
 
-	snprintf(path, cap, "%.4000s/%d-%d", u->scratch.path, s->split,
-		 s->codec);
-	snprintf(meta, sizeof(meta), "%.4100s/meta.json", path);
-	if (!stat(meta, &st))
+	if (place(u, s->split, s->codec, path, cap))
 		return 0;
 	e = store(u, s, path, &r, err);
 	if (e)
