@@ -20,7 +20,7 @@ enum { CODEC_SAMPLES = 16 }; /* that codecs are tried on */
 #define AHEAD 0.7
 #define COLD  0.8
 #define CODEC 0.05
-#define SLOW  2.0 /* an epoch of the sample */
+#define SLOW  1.0 /* an epoch of the sample */
 
 /* ---- codecs ---- */
 
