@@ -84,6 +84,22 @@ def test_budget_of_reading_ahead_adds_up(mill, ragged):
         2 * got["seconds"], rel=0.01)
 
 
+def test_what_is_slow_to_unpack_is_to_be_stored_otherwise(mill, tmp_path):
+    for i in range(40):
+        (tmp_path / f"{i}.txt").write_text(
+            "".join(f"{i * k % 997} sheep, " for k in range(40000)))
+    mill("prepare", f"files {tmp_path}", "--out", f"{tmp_path}-set",
+         "--codec", "gzip")
+    got = json.loads(mill("run", f"records {tmp_path}-set | batch 4",
+                          "--epochs", "3", "--json").stdout)
+    assert got["verdict"]["bottleneck"] == "cpu"
+    assert "faster codec" in got["verdict"]["advice"]
+    # what is not packed is not
+    got = json.loads(mill("run", f"files {tmp_path} ext=txt | batch 4",
+                          "--json").stdout)
+    assert "codec" not in got["verdict"]["advice"]
+
+
 def test_digest_is_empty_unless_asked_for(report):
     assert json.loads(report())["digest"] == ""
     assert re.fullmatch("[0-9a-f]{16}",
