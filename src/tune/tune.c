@@ -194,6 +194,34 @@ static int tune(struct mr_tuner *u, const char *pipeline, struct mr_err *err)
 	return e;
 }
 
+/* An option of loaders that means nothing here, and was given all the same. */
+static const char *stray_option(const struct mr_options *o)
+{
+	if (o->samples)
+		return "samples";
+	if (o->subset)
+		return "subset";
+	if (o->cold)
+		return "cold";
+	return o->trace && *o->trace ? "trace" : NULL;
+}
+
+static int check_options(const struct mr_tune_options *o, struct mr_err *err)
+{
+	const char *stray = stray_option(&o->loader);
+
+	if (o->size != sizeof(*o))
+		return mr_err_set(err, MR_EINVAL,
+				  "options of another version of the header; "
+				  "call mr_tune_options_init()");
+	if (stray)
+		return mr_err_set(err, MR_EINVAL,
+				  "--%s: which samples are looked at, and how, "
+				  "follows from --precision; leave it out",
+				  stray);
+	return 0;
+}
+
 int mr_tune(const char *pipeline, const struct mr_tune_options *o,
 	    struct mr_tuned *out, struct mr_err *err)
 {
@@ -205,20 +233,16 @@ int mr_tune(const char *pipeline, const struct mr_tune_options *o,
 	*out = (struct mr_tuned){ 0 };
 	if (!t)
 		return MR_ENOMEM;
-	if (o->size != sizeof(*o)) {
+	e = check_options(o, err);
+	if (e) {
 		free(t);
-		return mr_err_set(err, MR_EINVAL,
-				  "options of another version of the header; "
-				  "call mr_tune_options_init()");
+		return e;
 	}
 	u.planned = seconds < MOST ? seconds : MOST;
 	u.scale = u.planned / USUAL;
 	u.opt = o->loader;
 	u.opt.storage = "";
-	u.opt.epochs = u.opt.samples = 0;
-	u.opt.cold = false;
-	u.opt.trace = NULL;
-	u.opt.subset = 0;
+	u.opt.epochs = 0;
 	t->order = o->loader.order;
 	t->other_order = !o->keep_order && t->order == MR_ORDER_SHUFFLE &&
 			 o->loader.ranks <= 1;

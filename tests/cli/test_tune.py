@@ -151,6 +151,8 @@ def test_a_cache_in_the_pipeline_is_one_of_many(mill, photos):
     (["--weights", "0,0,0"], 2, ["weights"]),
     (["--max-memory", "lots"], 2, ["cache", "lots", "35%"]),
     (["--storage", "hdd,cache=1G"], 2, ["cache=", "--max-memory"]),
+    (["--samples", "5"], 2, ["--samples", "--precision"]),
+    (["--cold"], 2, ["--cold", "leave it out"]),
     (["--scratch", "/nonexistent/x"], 1, ["/nonexistent/x", "--scratch"]),
 ])
 def test_wrong_options_are_named(mill, photos, args, code, words):
