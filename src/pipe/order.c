@@ -168,25 +168,49 @@ uint64_t mr_order_span(const struct mr_order *o)
 	return GROUP * o->block;
 }
 
+/* Of n samples of the turned set, from `turned` on, the part with `index`:
+ * some may lie at the set's end and some at its beginning. */
+static void unturn(const struct mr_order *o, const struct mr_order_cache *c,
+		   uint64_t turned, uint64_t n, uint64_t index,
+		   struct mr_stretch *s)
+{
+	uint64_t first = (turned + c->turn) % o->n, to_end = o->n - first;
+
+	s->first = first;
+	s->count = n;
+	if (n > to_end && index >= first) {
+		s->count = to_end;
+	} else if (n > to_end) {
+		s->first = 0;
+		s->count = n - to_end;
+	}
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
 bool mr_order_run(const struct mr_order *o, struct mr_order_cache *c,
 		  uint64_t epoch, uint64_t at, uint64_t index, uint64_t n,
 		  struct mr_stretch *s)
 {
-	uint64_t turned, whole = o->n / o->block * o->block;
+	uint64_t turned, span = mr_order_span(o);
+	uint64_t whole = o->n / o->block * o->block;
 
 	if (o->kind == MR_ORDER_SEQUENTIAL) {
 		s->first = index - index % n;
-		s->end = s->first + n;
-		return s->end <= o->n;
+		s->count = least(n, o->n - s->first);
+		s->end = s->first + s->count;
+		return s->count > 1;
 	}
-	if (o->kind != MR_ORDER_BLOCK || at >= whole)
+	if (o->kind != MR_ORDER_BLOCK)
 		return false;
 	if (!c->valid || c->epoch != epoch)
 		cache_epoch(o, c, epoch);
 	turned = (index + o->n - c->turn) % o->n;
-	s->first = (turned - turned % n + c->turn) % o->n;
-	s->end = (at / (GROUP * o->block) + 1) * GROUP * o->block;
-	if (s->end > whole)
-		s->end = whole;
-	return s->first + n <= o->n;
+	turned -= turned % n;
+	unturn(o, c, turned, least(n, o->n - turned), index, s);
+	s->end = at < whole ? least((at / span + 1) * span, whole) : o->n;
+	return s->count > 1;
 }

@@ -64,13 +64,14 @@ uint64_t mr_order_span(const struct mr_order *o);
 /* A run of neighbours in the data set that stand close together. */
 struct mr_stretch {
 	uint64_t first; /* sample */
-	uint64_t end;	/* from this position of the epoch on, none does */
+	uint64_t count;
+	uint64_t end; /* from this position of the epoch on, none does */
 };
 
 /*
- * The run of n samples that `index`, which stands at `at`, belongs to; n must
- * divide the blocks of block order. For one rank. False when it belongs to
- * none: in shuffled order, and at the end of the set.
+ * The run of n samples, or fewer at the end of the set, that `index`, which
+ * stands at `at`, belongs to; n must divide the blocks of block order. For one
+ * rank. False when it belongs to none: in shuffled order, or alone.
  */
 bool mr_order_run(const struct mr_order *o, struct mr_order_cache *c,
 		  uint64_t epoch, uint64_t at, uint64_t index, uint64_t n,

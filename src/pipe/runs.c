@@ -93,15 +93,16 @@ static struct mr_run_read **bucket_of(struct mr_runs *r, uint64_t epoch,
 }
 
 /* The extent from the first to the last sample of a run. */
-static bool cover(const struct mr_runs *r, uint64_t first, struct mr_extent *at)
+static bool cover(const struct mr_runs *r, const struct mr_stretch *s,
+		  struct mr_extent *at)
 {
 	struct mr_extent a, b;
 
-	if (first + r->samples > r->l->plan.samples || locate(r, first, &a))
+	if (s->first + s->count > r->l->plan.samples || locate(r, s->first, &a))
 		return false;
 	*at = a;
-	for (uint64_t i = 1; i < r->samples; i++, a = b)
-		if (locate(r, first + i, &b) || !follows(&a, &b))
+	for (uint64_t i = 1; i < s->count; i++, a = b)
+		if (locate(r, s->first + i, &b) || !follows(&a, &b))
 			return false;
 	at->length = a.offset + a.length - at->offset;
 	at->mapped = NULL;
@@ -139,7 +140,7 @@ struct mr_run_read *mr_runs_get(struct mr_runs *r, uint64_t position,
 	for (run = *at; run; run = run->next)
 		if (run->number == s.first && run->epoch == epoch)
 			return run;
-	if (!cover(r, s.first, &all) || !(run = make(r)))
+	if (!cover(r, &s, &all) || !(run = make(r)))
 		return NULL;
 	run->epoch = epoch;
 	run->number = s.first;
@@ -147,7 +148,7 @@ struct mr_run_read *mr_runs_get(struct mr_runs *r, uint64_t position,
 	run->state = MR_RUN_PENDING;
 	run->at = all;
 	run->buf = NULL;
-	run->left = (unsigned)r->samples;
+	run->left = (unsigned)s.count;
 	run->waiters = 0;
 	run->next = *at;
 	*at = run;

@@ -39,7 +39,7 @@ enum { MR_RUN_BUCKETS = 512 };
 
 struct mr_runs {
 	const struct mr_loader *l;
-	uint64_t samples; /* of each run; below 2: there are none */
+	uint64_t samples; /* of a run, at most; below 2: there are none */
 	struct mr_order_cache order;
 	struct mr_run_read *bucket[MR_RUN_BUCKETS], *free;
 	uint64_t swept; /* position up to which old ones were looked for */

@@ -322,12 +322,13 @@ static uint64_t claim_size(const struct mr_worker *w, uint64_t p)
 			n = share > l->min_chunk ? share : l->min_chunk;
 	}
 	/* A ragged batch by one worker needs no joining; but not at the cost
-	 * of threads that find nothing to do. */
-	if (l->plan.ragged &&
+	 * of threads that find nothing to do, and not before it is known that
+	 * the storage is not slow: that shows after some claims. */
+	if (l->plan.ragged && w->sample_ns > 0 &&
+	    w->sample_ns * (double)to_border <= WHOLE_NS &&
 	    (l->threads == 1 ||
-	     (w->sample_ns * (double)to_border <= WHOLE_NS &&
-	      atomic_load_explicit(&l->depth, memory_order_relaxed) >
-		      (unsigned)l->threads)))
+	     atomic_load_explicit(&l->depth, memory_order_relaxed) >
+		     (unsigned)l->threads))
 		n = to_border;
 	return n;
 }

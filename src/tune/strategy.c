@@ -95,19 +95,16 @@ static double waiting_seconds(const struct mr_tuning *t,
 
 /* ---- storage ---- */
 
-/*
- * Reads for a sample of n in block (or sequential) order, where neighbours
- * share one. Those of the block that lies across the end of the set, which is
- * turned in each epoch, and of the rest that makes no block have one each.
- */
+/* Reads for a sample of n in block (or sequential) order, where neighbours
+ * share one. In block order the set is turned in each epoch, and a run in two
+ * parts lies across its end. */
 static double shared(const struct mr_tuning *t, const struct mr_strategy *s,
 		     uint64_t n, uint64_t block)
 {
-	bool sequential = s->order == MR_ORDER_SEQUENTIAL;
 	struct mr_order o = {
 		.kind = s->order, .n = n, .ranks = 1, .block = block
 	};
-	double bytes = mr_strategy_bytes(t, s), whole, alone;
+	double bytes = mr_strategy_bytes(t, s);
 	uint64_t run;
 
 	if (!(bytes >= 1))
@@ -116,13 +113,9 @@ static double shared(const struct mr_tuning *t, const struct mr_strategy *s,
 			      mr_fetch_bytes((size_t)t->budget));
 	if (run < 2)
 		return 1;
-	if (sequential)
-		block = run;
-	if (n <= block)
-		return 1;
-	whole = (double)(n / block - !sequential) * (double)block;
-	alone = (double)n - whole;
-	return (whole / (double)run + alone) / (double)n;
+	return fmin(1, (ceil((double)n / (double)run) +
+			(s->order == MR_ORDER_BLOCK)) /
+			       (double)n);
 }
 
 /* Blocks are whole runs, and how long a run can be is known within a sample or

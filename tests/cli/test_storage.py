@@ -70,6 +70,30 @@ def test_reading_ahead_begins_by_itself_under_a_slow_profile(mill, files):
     assert r["fetch"] != "direct" and r["budget"]["wait_in"] > 0
 
 
+def test_one_thread_finds_out_within_its_first_batch(mill, tmp_path):
+    # of any lengths, which one worker would rather not share out
+    for i in range(128):
+        (tmp_path / f"{i:03}.bin").write_bytes(b"x" * (1000 + i))
+    r = mill.json("run", f"files {tmp_path} | batch 64", "--storage",
+                  "latency=4ms", "--threads", 1, "--samples", 128)
+    assert r["fetch"] != "direct"
+    # alone it would have waited for each
+    assert r["seconds"] < 128 * 0.004
+    assert r["fetch_depth"] > 1
+
+
+def test_the_end_of_a_set_is_read_by_few_requests(mill, tmp_path):
+    out = tmp_path / "set"
+    mill("prepare", "synthetic shape=10000 dtype=u8 count=250", "--out", out)
+    for order, most in (("sequential", 3), ("block", 18)):
+        r = mill.json("run", f"records {out} | batch 10", "--storage",
+                      "latency=1ms", "--order", order, "--fetch", "ahead")
+        assert r["samples"] == 250
+        # 104 make a megabyte; blocks are a 16th of the set, and of the one
+        # across its end two parts are read
+        assert r["storage_allows"]["requests"] <= most, order
+
+
 def test_mapped_samples_are_shaped_as_well(mill, tmp_path):
     import numpy as np
     np.save(tmp_path / "a.npy", np.zeros((100, 1000), np.uint8))
