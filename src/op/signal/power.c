@@ -92,20 +92,10 @@ static int run(const struct mr_opctx *cx, const struct mr_tensor *in,
 	if (!v)
 		return cx->err->code;
 	i = v + n;
-	/* Sums first, as fast as they can be read; roots later. */
 	for (size_t k = 0; k < periods; k++) {
 		struct mr_products s;
 
 		mr_products(v + k * period, i + k * period, period, &s);
-		to[k] = s.vi;
-		to[periods + k] = s.ii;
-		to[2 * periods + k] = s.vv;
-	}
-	for (size_t k = 0; k < periods; k++) {
-		struct mr_products s = { .vi = to[k],
-					 .ii = to[periods + k],
-					 .vv = to[2 * periods + k] };
-
 		to[k] = power_of(&s, p->kind, (double)period);
 		to[periods + k] = sqrt(s.ii / (double)period);
 	}
