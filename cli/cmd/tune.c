@@ -52,7 +52,7 @@ static const struct mr_param options[] = {
 	MR_TEXT(T, write, "", "write the new pipeline to this file, for @FILE"),
 	MR_BOOL(T, exhaustive, "no",
 		"measure every strategy, three times each; takes long"),
-	MR_TIME(T, seconds, "0", 0, 600, "to take, about; 0: 40 s"),
+	MR_TIME(T, seconds, "0", 0, 600, "to take, about; 0: 50 s"),
 	MR_REAL(T, precision, "0.05", 0.005, 0.5,
 		"of means over the samples that are looked at: more of them "
 		"for less"),

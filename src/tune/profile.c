@@ -233,8 +233,9 @@ static int profile_split(struct mr_tuner *u, int i, struct mr_err *err)
 	if (!e && !text)
 		e = mr_err_nomem(err, 1);
 	/* Where the steps take long, it makes no difference to them whether
-	 * samples as they are read come from the source or from a set. */
-	if (!e && i == 1 && slow(u)) {
+	 * samples as they are read come from the source or from a set; unless
+	 * the source has work with them (HDF5 unpacks its chunks). */
+	if (!e && i == 1 && slow(u) && !s[-1].direct) {
 		memcpy(s->curve, s[-1].curve, sizeof(s->curve));
 		s->points = s[-1].points;
 		s->ahead = s[-1].ahead;

@@ -13,7 +13,7 @@
 #include "tune/tuner.h"
 
 /* Seconds that it takes at a scale of 1, about; and at most. */
-#define USUAL 40.0
+#define USUAL 50.0
 #define MOST  600.0
 
 void mr_tune_options_init(struct mr_tune_options *o)
