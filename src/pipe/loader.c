@@ -336,7 +336,7 @@ static int fail(struct mr_loader *l, const struct mr_err *why,
 /* Waits for the batch at the head; false when the time is up. */
 static bool await(struct mr_loader *l, struct mr_slot *slot, int timeout_ms)
 {
-	uint64_t t0, deadline;
+	uint64_t t0, now, deadline;
 	bool ready;
 
 	for (int i = 0; i < SPIN; i++)
@@ -350,8 +350,8 @@ static bool await(struct mr_loader *l, struct mr_slot *slot, int timeout_ms)
 	deadline = t0 + (uint64_t)(timeout_ms < 0 ? 0 : timeout_ms) * 1000000;
 	for (;;) {
 		unsigned s = MR_SLOT_BUSY;
-		uint64_t now = mr_clock_ns();
 
+		now = mr_clock_ns();
 		atomic_compare_exchange_strong(&slot->state, &s,
 					       MR_SLOT_AWAITED);
 		ready = atomic_load(&slot->state) == MR_SLOT_READY;
@@ -360,7 +360,12 @@ static bool await(struct mr_loader *l, struct mr_slot *slot, int timeout_ms)
 		mr_futex_wait(&slot->state, MR_SLOT_AWAITED,
 			      timeout_ms < 0 ? -1 : (int64_t)(deadline - now));
 	}
-	mr_count(&l->wait_ns, mr_clock_ns() - t0);
+	now = mr_clock_ns();
+	mr_count(&l->wait_ns, now - t0);
+	/* Time that passed in vain, too, is of the run: the workers' counters
+	 * go on in it. */
+	if (!ready)
+		mr_count(&l->end_ns, now - mr_counted(&l->end_ns));
 	return ready;
 }
 

@@ -77,6 +77,14 @@ def test_budget_adds_up_to_threads_times_seconds(mill, threads):
     assert got["threads"] == threads
 
 
+def test_budget_of_a_run_that_is_cut_off_adds_up(mill):
+    got = mill.json("run", "synthetic shape=8 count=1000 cost=20ms | "
+                    "batch 32", "--threads", 1, "--seconds", 1)
+    assert got["batches"] <= 1 and got["seconds"] > 0.9
+    assert sum(got["budget"].values()) == pytest.approx(got["seconds"],
+                                                        rel=0.01)
+
+
 def test_budget_of_reading_ahead_adds_up(mill, ragged):
     got = mill.json("run", f"files {ragged} | batch 16", "--epochs", 50,
                     "--fetch", "ahead", "--threads", 2)

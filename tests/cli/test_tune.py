@@ -70,12 +70,14 @@ def test_numbers_of_the_strategies_add_up(result):
 
 def test_sizes_are_those_of_prepare(mill, result, photos, tmp_path):
     by = {s["name"]: s for s in result["splits"]}
+    # a machine without a free core looks at fewer of them
+    near = 0.02 if result["sampled"] == result["samples"] else 0.1
     for step in ("decode_image", "normalize"):
         out = tmp_path / step
         made = mill.json("prepare", text(photos), "--until", step,
                          "--literal", "--out", out)
         assert by[step]["bytes"] == pytest.approx(
-            made["bytes"] / made["samples"], rel=0.02)
+            made["bytes"] / made["samples"], rel=near)
 
 
 def test_apply_makes_the_set_and_the_same_batches(mill, photos, tmp_path):
