@@ -496,8 +496,12 @@ def test_workers_that_exit_by_themselves_leave_what_they_did(follow):
                     os._exit(3)
                 return i
         try:
-            for x in DataLoader(Leaves(20), num_workers=1):
-                pass
+            try:
+                for x in DataLoader(Leaves(20), num_workers=1):
+                    pass
+            finally:
+                # torch's handler of SIGCHLD raises, too, when it comes to it
+                time.sleep(0.5)
         except (RuntimeError, OSError, EOFError):
             print("left")
         """)
