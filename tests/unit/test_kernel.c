@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "kernel/affine.h"
 #include "kernel/convert.h"
+#include "kernel/stream.h"
 
 /* Every element type fits a long double exactly. */
 static long double value_of(const void *p, enum mr_dtype t)
@@ -494,6 +495,26 @@ static void test_normalize_finds_the_channel_in_front(void **state)
 	mr_loader_close(l);
 }
 
+static void test_streamed_copies_are_copies(void **state)
+{
+	enum { MOST = 1024 };
+	uint8_t from[MOST], to[MOST];
+
+	(void)state;
+	for (size_t i = 0; i < MOST; i++)
+		from[i] = (uint8_t)(i * 7 + i / 256);
+	for (size_t n = 0; n < 300; n++) {
+		size_t at = n * 13 % 97, off = n * 29 % 83;
+
+		memset(to, 0xa5, sizeof(to));
+		mr_stream_copy(to + at, from + off, n);
+		mr_stream_end();
+		assert_memory_equal(to + at, from + off, n);
+		for (size_t i = 0; i < MOST; i++)
+			assert_true(to[i] == 0xa5 || (i >= at && i < at + n));
+	}
+}
+
 static void test_cast_goes_through_a_loader(void **state)
 {
 	struct mr_loader *l;
@@ -532,6 +553,7 @@ int main(void)
 		cmocka_unit_test(test_affine_kernels_agree_with_a_plain_loop),
 		cmocka_unit_test(test_normalize_agrees_with_doubles),
 		cmocka_unit_test(test_normalize_finds_the_channel_in_front),
+		cmocka_unit_test(test_streamed_copies_are_copies),
 		cmocka_unit_test(test_cast_goes_through_a_loader),
 	};
 

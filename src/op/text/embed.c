@@ -8,6 +8,7 @@
 
 #include "core/guard.h"
 #include "core/le.h"
+#include "kernel/stream.h"
 #include "op/op.h"
 
 struct embed {
@@ -200,12 +201,24 @@ static int no_row(const struct mr_opctx *cx, int32_t id, int64_t at)
 			  (long long)at, t->table, (long long)t->shape[0] - 1);
 }
 
+static void copy_row(const struct embed *t, const uint8_t *rows, int32_t id,
+		     uint8_t *to, bool large)
+{
+	const uint8_t *from = rows + (size_t)id * t->row;
+
+	if (large)
+		mr_stream_copy(to, from, t->row);
+	else
+		memcpy(to, from, t->row);
+}
+
 /* Rows of n ids; how many there are before one that the table lacks, or -1
  * when the file has become shorter. */
 static int64_t gather(const struct embed *t, const int32_t *id, int64_t n,
 		      uint8_t *to)
 {
 	const uint8_t *rows = t->map + t->offset;
+	bool large = (size_t)n * t->row >= MR_STREAM_LEAST;
 	int64_t i;
 
 	if (mr_guard_set()) {
@@ -215,9 +228,9 @@ static int64_t gather(const struct embed *t, const int32_t *id, int64_t n,
 	/* once for all of them: a row may be as short as a few bytes */
 	mr_guard_arm(t->map, t->bytes);
 	for (i = 0; i < n && id[i] >= 0 && id[i] < t->shape[0]; i++)
-		memcpy(to + (size_t)i * t->row, rows + (size_t)id[i] * t->row,
-		       t->row);
+		copy_row(t, rows, id[i], to + (size_t)i * t->row, large);
 	mr_guard_disarm();
+	mr_stream_end();
 	return i;
 }
 
