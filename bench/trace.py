@@ -2,7 +2,10 @@
 """What a trace costs: the same run without one, with all its spans, with
 counters per step, with samples of the program counter."""
 import os
+import re
+import shutil
 import struct
+import subprocess
 
 import data
 import images
@@ -96,6 +99,31 @@ def tell_files(report, title, files):
                         f"{lost + sum(s for _, s, _ in got)} spans were lost")
 
 
+def instructions(env, report, pipeline):
+    """What noise does not touch: instructions of the program itself."""
+    if not shutil.which("valgrind"):
+        report.note("no valgrind: instructions were not counted")
+        return
+    path = os.path.join(env.out, "trace.mrt")
+
+    def count(*more):
+        text = subprocess.run(
+            ["valgrind", "--tool=callgrind",
+             "--callgrind-out-file=" + os.devnull, env.millrace, "run",
+             pipeline, "--threads", "1", "--samples", "128", *more],
+            capture_output=True, text=True, timeout=600).stderr
+        found = re.search(r"refs:\s+([\d,]+)", text)
+        if not found:
+            raise Failed(f"callgrind: {text[-200:]}")
+        return int(found[1].replace(",", ""))
+    bare = count()
+    for name, more in (("spans", ["--events", "none"]),
+                       ("spans, counters", [])):
+        report.ratio(f"photos: {name}: more instructions",
+                     [100 * (count("--trace", path, *more) / bare - 1)],
+                     ("<=", 1.0), "%")
+
+
 def main(env, report):
     rounds = 2 if env.quick else 21
     report.setting(rounds=rounds, threads=2, cache="warm",
@@ -108,5 +136,6 @@ def main(env, report):
         report.fail("photos", str(e))
         ph = photos.small(env)
     compare(env, report, "photos", images.pipeline(ph), WAYS, rounds)
+    instructions(env, report, images.pipeline(ph))
     path, _ = data.npy(env, SIZE, data.total(env, 6)[0])
     compare(env, report, "10 KB", f"npy '{path}' | batch 32", SMALL, rounds)
