@@ -41,8 +41,10 @@ event_named(const struct mr_attribution *a, const char *name)
 	for (int i = 0; i < a->events; i++) {
 		const struct mr_counted_event *e = &a->event[i];
 
+		/* of several ranks, some may lack it */
 		if (strncmp(e->name, name, n) == 0 &&
-		    (!e->name[n] || e->name[n] == ':'))
+		    (!e->name[n] || e->name[n] == ':') &&
+		    strcmp(e->source, "unavailable") != 0)
 			return e;
 	}
 	return NULL;
