@@ -12,6 +12,7 @@
 #include "core/file.h"
 #include "core/machine.h"
 #include "core/mem.h"
+#include "trace/events.h"
 #include "trace/merge.h"
 #include "trace/sampler.h"
 
@@ -82,6 +83,43 @@ static int make_parts(const char *out, char **parts, struct mr_err *err)
 	return e;
 }
 
+static int write_text(const char *path, const char *text, struct mr_err *err)
+{
+	/* the command is to find the signal as it was */
+	void (*old)(int) = signal(SIGXFSZ, SIG_IGN);
+	FILE *f = fopen(path, "we");
+	int bad = !f || fputs(text, f) < 0 ? errno : 0;
+
+	if (f && fclose(f) && !bad)
+		bad = errno;
+	signal(SIGXFSZ, old);
+	return bad ? mr_err_sys(err, bad, path, "cannot write") : 0;
+}
+
+/* What the command's threads are to count, and how: tried here, once, and
+ * found there by the hooks, which count nothing without the file. The command
+ * runs in any case. */
+static void tell_events(struct mr_events *events, const char *parts)
+{
+	struct mr_json j = { 0 };
+	char path[4096], *text;
+	struct mr_err err;
+	int e;
+
+	if (!events->n)
+		return;
+	snprintf(path, sizeof(path), "%s/events.json", parts);
+	mr_events_plan(events, &j);
+	text = mr_str_take(&j.out);
+	e = text ? write_text(path, text, &err) : mr_err_nomem(&err, 1);
+	free(text);
+	if (!e)
+		return;
+	fprintf(stderr, "millrace: nothing is counted: %s\n", err.text);
+	unlink(path);
+	events->n = 0;
+}
+
 /* ---- the command ---- */
 
 /* Which functions the command and its children run in, into a file of its
@@ -134,7 +172,8 @@ static int run(char *const argv[], const char *parts, int hz, int *status,
 /* ---- the trace ---- */
 
 /* What the command is and where it ran; to be freed. */
-static char *meta(char *const argv[], int status)
+static char *meta(char *const argv[], const struct mr_events *events,
+		  int status)
 {
 	struct mr_json j = { 0 };
 	char *line = cli_child_line(argv);
@@ -148,6 +187,8 @@ static char *meta(char *const argv[], int status)
 		    WIFSIGNALED(status) ? WTERMSIG(status) :
 					  WEXITSTATUS(status));
 	mr_machine_json(&j);
+	if (events->n)
+		mr_events_json(events, &j);
 	mr_json_close(&j, '}');
 	free(line);
 	return mr_str_take(&j.out);
@@ -171,10 +212,11 @@ static void nothing_seen(const char *parts, const char *command)
 			command);
 }
 
-static int gather(char *const argv[], const char *parts, const char *out,
-		  int status, struct mr_err *err)
+static int gather(char *const argv[], const struct mr_events *events,
+		  const char *parts, const char *out, int status,
+		  struct mr_err *err)
 {
-	char *text = meta(argv, status);
+	char *text = meta(argv, events, status);
 	struct mr_merged got = { 0 };
 	int e = text ? mr_merge(parts, out, text, &got, err) :
 		       mr_err_nomem(err, 1);
@@ -196,13 +238,17 @@ static int gather(char *const argv[], const char *parts, const char *out,
 }
 
 int cli_trace_command(char *const argv[], const char *out, int hz,
-		      struct mr_err *err, int *status)
+		      const char *list, struct mr_err *err, int *status)
 {
+	struct mr_events events;
 	char *parts = NULL;
-	int e = make_parts(out, &parts, err);
+	int e = mr_events_init(&events, list, err);
 
-	*status = EXIT_FAILED << 8;
+	*status = (e ? EXIT_USAGE : EXIT_FAILED) << 8;
+	if (!e)
+		e = make_parts(out, &parts, err);
 	if (!e) {
+		tell_events(&events, parts);
 		e = cli_child_environment("MILLRACE_TRACE", parts, err);
 		if (!e)
 			e = run(argv, parts, hz, status, err);
@@ -210,7 +256,7 @@ int cli_trace_command(char *const argv[], const char *out, int hz,
 		if (e)
 			cli_child_remove(parts);
 		else
-			e = gather(argv, parts, out, *status, err);
+			e = gather(argv, &events, parts, out, *status, err);
 	}
 	free(parts);
 	return e;

@@ -13,12 +13,13 @@
  * Run argv (which ends with NULL) and merge what was recorded into `out`, or
  * into out with .rankN before its extension where there are several ranks.
  * hz: how often a second it is written down which function runs; 0: never.
+ * events: what is counted step by step, as mr_events_init() takes it.
  * *status is what waitpid() said of the command, also after an error.
  * Returns 0; 1 when nothing was recorded, which has been said on stderr; or
  * an error (the command could not be run, or the trace not be written; then
  * out.parts stays).
  */
 int cli_trace_command(char *const argv[], const char *out, int hz,
-		      struct mr_err *err, int *status);
+		      const char *events, struct mr_err *err, int *status);
 
 #endif

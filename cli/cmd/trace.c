@@ -187,7 +187,8 @@ static int run_command(const struct cli_args *args, const struct trace *o)
 	file = recording_of(o->out, &aside);
 	if (!file)
 		return EXIT_FAILED;
-	e = cli_trace_command(args->argv, file, hz, &err, &status);
+	e = cli_trace_command(args->argv, file, hz, o->loader.events, &err,
+			      &status);
 	if (e < 0)
 		cli_fail(&err);
 	if (!e && (o->summary || o->json) && !access(file, F_OK))
