@@ -79,7 +79,9 @@ static int set_memory(struct mr_tuning *t, const char *text, struct mr_err *err)
 	double all = t->split[0].plain * (double)t->samples;
 
 	t->memory = (double)mr_machine_memory() / 2;
-	return *text ? mr_model_cache(text, all, &t->memory, err) : 0;
+	return *text ? mr_model_cache("max-memory", text, all, &t->memory,
+				      err) :
+		       0;
 }
 
 static int set_storage(struct mr_tuning *t, const char *text,
