@@ -102,8 +102,8 @@ def compare(quick, full):
 
 def overlap(a, b):
     """Whether two rates cannot be told apart by their intervals."""
-    return (a.get("high", a["per_s"]) >= b.get("low", b["per_s"]) and
-            b.get("high", b["per_s"]) >= a.get("low", a["per_s"]))
+    return ((a.get("high") or a["per_s"]) >= (b.get("low") or b["per_s"]) and
+            (b.get("high") or b["per_s"]) >= (a.get("low") or a["per_s"]))
 
 
 def name_of(s):

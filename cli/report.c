@@ -122,8 +122,9 @@ static void print_text(const struct mr_loader *l, const struct mr_stats *st,
 {
 	char a[32], b[32], c[32];
 
-	printf("%s samples in %s batches, %.3f s%s: %s samples/s, %.1f MB/s\n",
-	       mr_str_count(a, st->samples), mr_str_count(b, st->batches),
+	printf("%s sample%s in %s batch%s, %.3f s%s: %s samples/s, %.1f MB/s\n",
+	       mr_str_count(a, st->samples), st->samples == 1 ? "" : "s",
+	       mr_str_count(b, st->batches), st->batches == 1 ? "" : "es",
 	       st->seconds, stopped ? " (stopped)" : "",
 	       mr_str_count(c, (unsigned long long)st->samples_per_s),
 	       st->mb_per_s);

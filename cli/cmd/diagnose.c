@@ -31,7 +31,9 @@ static const struct mr_param options[] = {
 		"of the job, in memory: a share of the data set (35%) or a "
 		"size (8G); empty: what the pipeline has"),
 	MR_TIME(D, seconds, "0", 0, 90,
-		"to take, about; 0: 35 s for a pipeline, 60 s for a script"),
+		"to take, about, up to 90 s; 0: 35 s for a pipeline, 60 s for "
+		"a "
+		"script"),
 	MR_BOOL(D, job_only, "no",
 		"measure nothing but how fast the job is, to check a "
 		"prediction"),
@@ -76,8 +78,11 @@ static int page(const struct diagnose *o, const char *json, const char *name)
 {
 	struct mr_err err;
 
-	if (*o->html && mr_diagnosis_page(json, name, o->html, &err))
+	if (!*o->html)
+		return EXIT_DONE;
+	if (mr_diagnosis_page(json, name, o->html, &err))
 		return cli_fail(&err);
+	fprintf(stderr, "millrace: %s: written\n", o->html);
 	return EXIT_DONE;
 }
 

@@ -18,7 +18,7 @@ static const struct mr_param options[] = {
 		"of the file that is read; 0: 512 MiB at most, less on a slow "
 		"or small disk"),
 	MR_TIME(struct doctor, seconds, "30", 0.5, 3600,
-		"time that all of it takes, about"),
+		"time that all of it takes, about; from 0.5 s on"),
 	MR_BOOL(struct doctor, direct, "no",
 		"read past the page cache (O_DIRECT) where the file system "
 		"allows it"),

@@ -11,11 +11,11 @@ enum { CHECKED = 256 }; /* samples whose batches are compared */
 
 struct tune {
 	struct mr_options loader;
-	const char *weights, *max_memory, *scratch, *apply, *write, *html, *out;
+	const char *weights, *max_memory, *accelerator, *scratch, *apply,
+		*write, *html, *out;
 	int64_t epochs;
 	uint64_t max_storage;
-	double max_prepare, price_hour, price_gb, accelerator, seconds,
-		precision;
+	double max_prepare, price_hour, price_gb, seconds, precision;
 	bool exhaustive, keep_order, json;
 };
 
@@ -40,9 +40,9 @@ static const struct mr_param options[] = {
 		"best"),
 	MR_REAL(T, price_gb, "0", 0, 1e9,
 		"of a gigabyte stored for as long as the job runs"),
-	MR_REAL(T, accelerator, "0", 0, 1e12,
+	MR_TEXT(T, accelerator, "",
 		"samples per second that it takes, beyond which speed is of "
-		"no use; 0: any"),
+		"no use, or one that `diagnose` knows; empty: any"),
 	MR_BOOL(T, keep_order, "no",
 		"leave block order out, which reads neighbours by one "
 		"request"),
@@ -167,7 +167,7 @@ static int apply(const char *pipeline, struct mr_tuned *t, FILE *to)
 	if (code == EXIT_DONE)
 		code = check(pipeline, t, to);
 	if (code == EXIT_DONE)
-		fprintf(to, "use it: %s\n", t->pipeline);
+		fprintf(to, "use it: %s\n", t->run);
 	return code;
 }
 
@@ -188,6 +188,21 @@ static int save(const char *path, const char *head, const char *text)
 	return e ? cli_fail(&err) : EXIT_DONE;
 }
 
+/* For @FILE; its options are not a pipeline's, and are said there. */
+static int write_pipeline(const char *path, const struct mr_tuned *t)
+{
+	struct mr_str head = { 0 };
+	int code;
+
+	mr_str_addf(&head,
+		    "# made by millrace tune\n"
+		    "# run with: %s\n",
+		    t->options);
+	code = head.failed ? EXIT_FAILED : save(path, head.text, t->pipeline);
+	mr_str_fini(&head);
+	return code;
+}
+
 static int finish(const char *pipeline, const struct tune *o,
 		  struct mr_tuned *t)
 {
@@ -201,13 +216,16 @@ static int finish(const char *pipeline, const struct tune *o,
 		fputs(t->text, stdout);
 	fflush(stdout);
 	code = save(o->out, "", t->json);
-	if (code == EXIT_DONE && *o->html &&
-	    mr_tuning_page(t->json, "the tuning", o->html, &err))
-		code = cli_fail(&err);
+	if (code == EXIT_DONE && *o->html) {
+		if (mr_tuning_page(t->json, "the tuning", o->html, &err))
+			code = cli_fail(&err);
+		else
+			fprintf(stderr, "millrace: %s: written\n", o->html);
+	}
 	if (code == EXIT_DONE && *o->apply)
 		code = apply(pipeline, t, to);
 	if (code == EXIT_DONE && *o->write && t->found)
-		code = save(o->write, "# made by millrace tune\n", t->pipeline);
+		code = write_pipeline(o->write, t);
 	return code == EXIT_DONE && !t->found ? EXIT_FAILED : code;
 }
 

@@ -71,6 +71,8 @@ static int run(const struct cli_args *args, void *options_)
 		if (*o->html)
 			e = mr_whatif_page(json, args->argv[0], &w, o->html,
 					   &err);
+		if (!e && *o->html)
+			fprintf(stderr, "millrace: %s: written\n", o->html);
 	}
 	free(json);
 	return e ? cli_fail(&err) : EXIT_DONE;

@@ -492,10 +492,11 @@ struct mr_tune_options {
 				   * set; "": half of the machine's */
 	double price_hour, price_gb; /* of the job, and of what is stored; with
 				      * them, the least cost is the best */
-	double accelerator;  /* samples per second that it takes; 0: any */
-	bool keep_order;     /* do not think of block order */
-	double precision;    /* of means over the sample: 0.05 */
-	double seconds;	     /* to take, about; 0: 40 */
+	const char *accelerator;     /* that takes no more: as of
+				      * mr_diagnose_options; "": any */
+	bool keep_order;	     /* do not think of block order */
+	double precision;	     /* of means over the sample: 0.05 */
+	double seconds;		     /* to take, about; 0: 50 */
 	bool exhaustive;     /* measure every strategy, not just the best */
 	const char *scratch; /* a folder for sets of samples; "": $TMPDIR */
 	const char *out;     /* where a set will be, for the texts: "DIR" */
@@ -517,6 +518,9 @@ struct mr_tuned {
 		      * old pipeline with these: */
 	struct mr_store_options store;
 	char until[16]; /* of store */
+	char *options;	/* `loader` as a command's: "--threads 2 --order block
+			 * --block 12", without which the gain is lost */
+	char *run;	/* the command of the pipeline with them */
 };
 
 /*

@@ -13,6 +13,14 @@
 /* Less waiting than this is none. */
 #define FED 0.05
 
+/* More than this, and nobody would say that the accelerator sets the pace. */
+#define MOSTLY 0.5
+
+/* The model may be off by so much without a word. */
+#define OFF 0.10
+
+#define NEAR 1.1 /* times as fast is about as fast: mr_model_limit()'s */
+
 /* A job of fewer is too short to tell how evenly its batches come. */
 enum { WINDOWS_MIN = 4, BATCHES_MIN = 8 };
 
@@ -78,11 +86,22 @@ static struct rates alone(const struct mr_diagnosis *d)
 
 static const char *count(char *buf, double n)
 {
-	if (n < 100 && n > 0)
-		snprintf(buf, 32, n < 10 ? "%.2f" : "%.1f", n);
+	if (n < 99.95 && n > 0)
+		snprintf(buf, 32, n < 9.995 ? "%.2f" : "%.1f", n);
 	else
 		mr_str_count(buf, (unsigned long long)(n + 0.5));
 	return buf;
+}
+
+static double lowest(const struct rates *r)
+{
+	double low = r->g;
+
+	if (r->p > 0 && r->p < low)
+		low = r->p;
+	if (r->s > 0 && r->s < low)
+		low = r->s;
+	return low;
 }
 
 static void say_balanced(const struct mr_diagnosis *d, const struct rates *r,
@@ -94,22 +113,24 @@ static void say_balanced(const struct mr_diagnosis *d, const struct rates *r,
 	} all[] = { { "the storage", r->s },
 		    { "the preparation", r->p },
 		    { "the accelerator", r->g } };
-	double low = 0;
+	double low = lowest(r);
 	int said = 0;
 	char n[32];
 
-	for (size_t i = 0; i < MR_COUNT(all); i++)
-		if (all[i].rate > 0 && (low <= 0 || all[i].rate < low))
-			low = all[i].rate;
 	mr_str_add(v, "balanced: ");
 	for (size_t i = 0; i < MR_COUNT(all); i++)
-		if (all[i].rate > 0 && all[i].rate <= low * 1.1)
+		if (all[i].rate > 0 && all[i].rate <= low * NEAR)
 			mr_str_addf(v, "%s%s (%s samples/s)",
 				    said++ ? " and " : "", all[i].name,
 				    count(n, all[i].rate));
 	mr_str_addf(v,
 		    " are about equally fast; %.0f %% of an epoch is waiting",
 		    100 * (d->prep_stall + d->fetch_stall));
+}
+
+static bool few_batches(const struct mr_diagnosis *d)
+{
+	return d->batch && d->samples / d->batch < BATCHES_MIN;
 }
 
 /* Each alone would keep up, but they wait for each other. */
@@ -121,30 +142,24 @@ static void say_in_turn(const struct mr_diagnosis *d, const struct rates *r,
 
 	mr_str_addf(v,
 		    "%s: %s would give %s samples/s alone, but not beside the "
-		    "accelerator, which takes %s%s; %.0f %% of an epoch is "
-		    "waiting",
+		    "accelerator, which takes %s",
 		    storage ? "fetch-bound" : "prep-bound",
 		    storage ? "the storage" : "the preparation",
-		    count(a, storage ? r->s : r->p), count(b, r->g),
-		    d->threads ? "" :
-				 ": without workers one waits for the "
-				 "other",
+		    count(a, storage ? r->s : r->p), count(b, r->g));
+	if (d->command && !d->threads)
+		mr_str_add(v, ": without workers one waits for the other");
+	else if (few_batches(d))
+		mr_str_add(v, ": an epoch of so few batches is over as soon as "
+			      "it is under way");
+	mr_str_addf(v, "; %.0f %% of an epoch is waiting",
 		    100 * (d->prep_stall + d->fetch_stall));
-}
-
-/* So little of the job that its rate may be chance. */
-static bool seen_little(const struct mr_diagnosis *d)
-{
-	const struct mr_figure *f = d->as_f.n ? &d->as_f : &d->as_p;
-
-	return f->n < WINDOWS_MIN ||
-	       (d->batch && d->samples / d->batch < BATCHES_MIN);
 }
 
 /* It is the slowest, which does not say that it never waits. */
 static void say_accelerator(const struct mr_diagnosis *d, const struct rates *r,
 			    struct mr_str *v)
 {
+	const struct mr_figure *f = d->as_f.n ? &d->as_f : &d->as_p;
 	double wait = d->prep_stall + d->fetch_stall;
 	char n[32];
 
@@ -159,15 +174,17 @@ static void say_accelerator(const struct mr_diagnosis *d, const struct rates *r,
 			    "than the %s samples/s that it takes; yet %.0f %% "
 			    "of an epoch is waiting: %s",
 			    count(n, r->g), 100 * wait,
-			    seen_little(d) ? "too few batches were seen to "
-					     "tell why" :
-					     "batches come unevenly");
+			    few_batches(d) ? "it has so few batches that its "
+					     "start counts" :
+			    f->n < WINDOWS_MIN ? "too few batches were seen to "
+						 "tell why" :
+						 "batches come unevenly");
 }
 
 static bool in_turn(const struct mr_diagnosis *d, const struct rates *r)
 {
-	return (!strcmp(d->bottleneck, "storage") && r->s > r->g) ||
-	       (!strcmp(d->bottleneck, "cpu") && r->p > r->g);
+	return (!strcmp(d->bottleneck, "storage") && r->s * NEAR > r->g) ||
+	       (!strcmp(d->bottleneck, "cpu") && r->p * NEAR > r->g);
 }
 
 static void say_verdict(struct mr_diagnosis *d, const struct rates *r)
@@ -200,11 +217,28 @@ static void say_verdict(struct mr_diagnosis *d, const struct rates *r)
 			    count(a, r->p), count(b, r->g), wait);
 	else
 		say_accelerator(d, r, &v);
+	if (few_batches(d) && !in_turn(d, r) &&
+	    100 * (1 - lowest(r) / r->g) < wait - 100 * FED &&
+	    strcmp(d->bottleneck, "accelerator") != 0)
+		mr_str_add(&v, ", for it has so few batches that its start "
+			       "counts");
 	if (d->command && d->as_p.n && !d->as_f.n)
 		mr_str_add(&v, "; how long it waits for the storage is not "
 			       "known");
 	snprintf(d->verdict, sizeof(d->verdict), "%s", v.text ? v.text : "");
 	mr_str_fini(&v);
+}
+
+/* Does what each could do alone say who it is that keeps the job? Not if the
+ * accelerator is among the slowest, and waits for most of the time. */
+static bool fed_alone(const struct mr_diagnosis *d, const struct rates *r)
+{
+	bool slow = (!(r->p > 0) || r->g <= r->p * NEAR) &&
+		    (!(r->s > 0) || r->g <= r->s * NEAR);
+
+	if (d->command && strcmp(d->bottleneck, "accelerator") == 0)
+		return false;
+	return !slow || d->prep_stall + d->fetch_stall <= MOSTLY;
 }
 
 void mr_diagnosis_conclude(struct mr_diagnosis *d)
@@ -222,7 +256,7 @@ void mr_diagnosis_conclude(struct mr_diagnosis *d)
 	if (d->prep_stall + d->fetch_stall < FED &&
 	    strcmp(d->bottleneck, "balanced") != 0)
 		d->bottleneck = "accelerator";
-	else if (d->command && strcmp(d->bottleneck, "accelerator") == 0)
+	else if (!fed_alone(d, &r))
 		d->bottleneck =
 			d->fetch_stall > d->prep_stall ? "storage" : "cpu";
 	say_verdict(d, &r);
@@ -231,14 +265,26 @@ void mr_diagnosis_conclude(struct mr_diagnosis *d)
 
 /* ---- for people ---- */
 
-static void row(struct mr_str *s, const char *name, const struct mr_figure *f,
-		const char *what)
+/* An accelerator is as fast as it is said to be, and so is what waits for
+ * nothing else; that need not be measured. */
+static bool is_given(const struct mr_diagnosis *d, const struct mr_figure *f)
+{
+	return !d->command && d->as_g.n == 1 && f->n == 1 &&
+	       f->mean == d->as_g.mean;
+}
+
+static void row(const struct mr_diagnosis *d, struct mr_str *s,
+		const char *name, const struct mr_figure *f, const char *what)
 {
 	char n[32], low[32], high[32];
 
-	if (!f->n) {
-		mr_str_addf(s, "  %-4s %10s  %-19s  %s\n", name, "-",
-			    "not measured", what);
+	if (f->n < 2) {
+		mr_str_addf(s, "  %-4s %10s  %-19s  %s\n", name,
+			    f->n ? count(n, f->mean) : "-",
+			    is_given(d, f) ? "as given" :
+			    f->n	   ? "one measurement" :
+					     "not measured",
+			    what);
 		return;
 	}
 	mr_str_addf(s, "  %-4s %10s  %8s .. %-7s  %s\n", name,
@@ -248,32 +294,39 @@ static void row(struct mr_str *s, const char *name, const struct mr_figure *f,
 
 static void say_rates(const struct mr_diagnosis *d, struct mr_str *s)
 {
+	char n[32];
+
 	mr_str_add(s, "\nsamples/s, with 95 % intervals\n");
-	row(s, "G", &d->as_g, "the accelerator, fed with ready batches");
-	row(s, "P", &d->p, "the preparation alone, everything in memory");
-	row(s, "S", &d->s, "the storage alone, cold");
-	row(s, "C", &d->c, "reading alone, everything in memory");
-	row(s, "G+P", &d->as_p, "accelerator and preparation, in memory");
-	row(s, "F", &d->as_f, "all of it, from the storage: the job");
+	row(d, s, "G", &d->as_g, "the accelerator, fed with ready batches");
+	row(d, s, "P", &d->p, "the preparation alone, everything in memory");
+	row(d, s, "S", &d->s, "the storage alone, cold");
+	row(d, s, "C", &d->c, "reading alone, everything in memory");
+	row(d, s, "G+P", &d->as_p, "accelerator and preparation, in memory");
+	row(d, s, "F", &d->as_f, "all of it, from the storage: the job");
 	if (d->page.n)
-		row(s, "LRU", &d->page,
+		row(d, s, "LRU", &d->page,
 		    "the same with a page cache instead of `cache ram=`");
 	if (d->points > 1) {
 		mr_str_add(s, "  P by threads:");
-		for (int i = 0; i < d->points; i++) {
-			char n[32];
-
+		for (int i = 0; i < d->points; i++)
 			mr_str_addf(s, "%s %d: %s", i ? "," : "",
 				    d->curve[i].threads,
 				    count(n, d->curve[i].rate.mean));
-		}
 		mr_str_add(s, "\n");
 	}
+}
+
+/* "12.3 s", "45.6 ms". */
+static const char *span(char *buf, double s)
+{
+	snprintf(buf, 32, s < 1 ? "%.1f ms" : "%.1f s", s < 1 ? 1e3 * s : s);
+	return buf;
 }
 
 static void say_epoch(const struct mr_diagnosis *d, struct mr_str *s)
 {
 	double t = d->rate > 0 ? (double)d->samples / d->rate : 0;
+	char a[32];
 	const struct {
 		const char *name;
 		double share;
@@ -284,7 +337,7 @@ static void say_epoch(const struct mr_diagnosis *d, struct mr_str *s)
 		{ "waiting for the storage", d->fetch_stall, d->as_f.n > 0 },
 	};
 
-	mr_str_addf(s, "\nan epoch of the accelerator: %.1f s\n", t);
+	mr_str_addf(s, "\nan epoch of the accelerator: %s\n", span(a, t));
 	for (size_t i = 0; i < MR_COUNT(part); i++) {
 		char bar[31];
 		int n = (int)(part[i].share * 30 + 0.5);
@@ -294,9 +347,9 @@ static void say_epoch(const struct mr_diagnosis *d, struct mr_str *s)
 			continue;
 		}
 		memset(bar, '#', sizeof(bar));
-		mr_str_addf(s, "  %-28s %10.1f s %5.1f %%  %.*s\n",
-			    part[i].name, part[i].share * t,
-			    100 * part[i].share, n < 0 ? 0 : n, bar);
+		mr_str_addf(s, "  %-28s %12s %5.1f %%  %.*s\n", part[i].name,
+			    span(a, part[i].share * t), 100 * part[i].share,
+			    n < 0 ? 0 : n, bar);
 	}
 	mr_str_addf(s, "  accelerator utilisation (AU): %.1f %%\n",
 		    100 * d->au);
@@ -304,9 +357,14 @@ static void say_epoch(const struct mr_diagnosis *d, struct mr_str *s)
 
 static void say_remedies(const struct mr_diagnosis *d, struct mr_str *s)
 {
+	double off = mr_model_error(d);
 	char n[32];
 
-	mr_str_add(s, "\nwhat would help, predicted\n");
+	mr_str_add(s, "\nwhat would help, predicted");
+	if (d->remedies && fabs(off) > OFF)
+		mr_str_addf(s, " (the model is off by %+.0f %% here)",
+			    100 * off);
+	mr_str_add(s, "\n");
 	if (!d->remedies)
 		mr_str_addf(s, "  nothing%s\n",
 			    d->prep_stall + d->fetch_stall < FED ?
@@ -349,13 +407,15 @@ static void say_head(const struct mr_diagnosis *d, struct mr_str *s)
 	mr_str_addf(s, "%s\n\n%s\n", d->pipeline ? d->pipeline : d->command,
 		    d->verdict);
 	mr_str_addf(s,
-		    "\n%s samples of %s from the storage each, batches of "
-		    "%llu, %d %s; measured on %s of them in %.0f s\n",
-		    mr_str_count(n, d->samples),
+		    "\n%s sample%s of %s from the storage%s, batches of "
+		    "%llu, %d %s%s; measured on %s of them in %.0f s\n",
+		    mr_str_count(n, d->samples), d->samples == 1 ? "" : "s",
 		    mr_str_size(size, d->sample_bytes),
+		    d->samples == 1 ? "" : " each",
 		    (unsigned long long)d->batch, d->threads,
-		    d->command ? "workers" : "threads",
-		    mr_str_count(k, d->sampled), d->seconds);
+		    d->command ? "worker" : "thread",
+		    d->threads == 1 ? "" : "s", mr_str_count(k, d->sampled),
+		    d->seconds);
 	if (*d->profile)
 		mr_str_addf(s, "storage as %s\n", d->profile);
 	if (d->cache_share > 0)

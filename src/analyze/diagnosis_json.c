@@ -130,8 +130,9 @@ static void put_figure(struct mr_json *j, const char *name,
 	}
 	mr_json_open(j, name, '{');
 	mr_json_real(j, "mean", f->mean, 7);
-	mr_json_real(j, "low", f->low, 7);
-	mr_json_real(j, "high", f->high, 7);
+	/* one measurement has no interval */
+	mr_json_real(j, "low", f->n > 1 ? f->low : NAN, 7);
+	mr_json_real(j, "high", f->n > 1 ? f->high : NAN, 7);
 	mr_json_uint(j, "n", f->n);
 	mr_json_close(j, '}');
 }
@@ -270,6 +271,16 @@ static bool number(struct json_object *o, double *v)
 	return isfinite(*v) && *v >= -1 && *v < 1e18;
 }
 
+/* Of an interval; that of one measurement is null, and not looked at. */
+static bool bound(struct json_object *figure, const char *name, double n,
+		  double mean, double *v)
+{
+	struct json_object *o = json_object_object_get(figure, name);
+
+	*v = mean;
+	return (!o && n < 2) || number(o, v);
+}
+
 static int get_figure(const struct reading *r, const char *name,
 		      struct json_object *o, struct mr_figure *f)
 {
@@ -277,9 +288,10 @@ static int get_figure(const struct reading *r, const char *name,
 
 	if (!json_object_is_type(o, json_type_object) ||
 	    !number(json_object_object_get(o, "mean"), &f->mean) ||
-	    !number(json_object_object_get(o, "low"), &f->low) ||
-	    !number(json_object_object_get(o, "high"), &f->high) ||
-	    !number(json_object_object_get(o, "n"), &n) || n < 0 || f->mean < 0)
+	    !number(json_object_object_get(o, "n"), &n) || n < 0 ||
+	    f->mean < 0 ||
+	    !(bound(o, "low", n, f->mean, &f->low) &&
+	      bound(o, "high", n, f->mean, &f->high)))
 		return wrong(r, name,
 			     "want mean, low, high and n, not below 0");
 	f->n = n < UINT_MAX ? (unsigned)n : UINT_MAX;

@@ -17,6 +17,12 @@
 
 #define BALANCED 0.10
 
+/* What is seen of a job may differ from the model by that factor; beyond it is
+ * something that the model knows nothing about. */
+#define FIT_MOST 2.0
+
+enum { FIT_ROUNDS = 12 };
+
 double mr_model_lru(double share)
 {
 	if (!(share > 0))
@@ -26,8 +32,8 @@ double mr_model_lru(double share)
 	return share + (1 - share) * log(1 - share);
 }
 
-int mr_model_cache(const char *text, double all, double *bytes,
-		   struct mr_err *err)
+int mr_model_cache(const char *name, const char *text, double all,
+		   double *bytes, struct mr_err *err)
 {
 	static const char units[] = "KMG";
 	char *end;
@@ -46,9 +52,9 @@ int mr_model_cache(const char *text, double all, double *bytes,
 		}
 	}
 	return mr_err_set(err, MR_EINVAL,
-			  "cache '%s': want a share of the data set, such as "
-			  "35%%, or a size, such as 8G",
-			  text);
+			  "%s '%s': want a share of the data set, up to 100%%, "
+			  "such as 35%%, or a size, such as 8G",
+			  name, text);
 }
 
 /* ---- preparation ---- */
@@ -183,6 +189,53 @@ void mr_setting_of(const struct mr_diagnosis *d, struct mr_setting *s)
 	};
 }
 
+void mr_setting_store(struct mr_setting *s, const struct mr_storage_limits *l,
+		      double depth)
+{
+	s->measured = false;
+	s->limits = *l;
+	s->depth = depth;
+	s->fit_p = s->fit_s = 0;
+}
+
+double mr_model_error(const struct mr_diagnosis *d)
+{
+	struct mr_setting s;
+	struct mr_outcome o;
+
+	if (!(d->as_f.n || d->as_p.n) || !(d->rate > 0))
+		return 0;
+	mr_setting_of(d, &s);
+	mr_predict(d, &s, &o);
+	return o.rate / d->rate - 1;
+}
+
+void mr_setting_fit(const struct mr_diagnosis *d, struct mr_setting *s)
+{
+	bool cpu = strcmp(d->bottleneck, "storage") != 0;
+	bool storage = strcmp(d->bottleneck, "cpu") != 0;
+	struct mr_setting now;
+	struct mr_outcome o;
+	double fit = 1;
+
+	if (!strcmp(d->bottleneck, "accelerator") || !(d->rate > 0) ||
+	    !(d->as_f.n || d->as_p.n))
+		return;
+	mr_setting_of(d, &now);
+	for (int i = 0; i < FIT_ROUNDS; i++) {
+		now.fit_p = cpu ? fit : 0;
+		now.fit_s = storage ? fit : 0;
+		mr_predict(d, &now, &o);
+		if (!(o.rate > 0))
+			return;
+		fit *= d->rate / o.rate;
+	}
+	if (!(fit > 1 / FIT_MOST && fit < FIT_MOST))
+		return;
+	s->fit_p = now.fit_p;
+	s->fit_s = now.fit_s;
+}
+
 void mr_setting_pack(const struct mr_diagnosis *d, const struct mr_setting *s,
 		     const struct mr_diag_codec *c, struct mr_setting *out)
 {
@@ -225,10 +278,16 @@ double mr_model_cached(const struct mr_diagnosis *d, double rate, double hits)
 	return 1 / (hits / cached + (1 - hits) / rate);
 }
 
+static double prepares(const struct mr_diagnosis *d, const struct mr_setting *s)
+{
+	return mr_model_prep(d, s->threads) * s->cpu *
+	       (s->fit_p > 0 ? s->fit_p : 1);
+}
+
 static double prep_rate(const struct mr_diagnosis *d,
 			const struct mr_setting *s, double hits)
 {
-	double p = mr_model_prep(d, s->threads) * s->cpu;
+	double p = prepares(d, s);
 
 	return s->lru ? p : mr_model_cached(d, p, hits);
 }
@@ -238,7 +297,7 @@ static double prep_rate(const struct mr_diagnosis *d,
 static double ahead_rate(const struct mr_diagnosis *d,
 			 const struct mr_setting *s, const struct mr_outcome *o)
 {
-	double p = mr_model_prep(d, s->threads) * s->cpu;
+	double p = prepares(d, s);
 	double read = s->lru ? 1 : 1 - o->hits;
 
 	if (!d->pa.n || !(d->pa.mean > 0) || !(p > 0) ||
@@ -259,7 +318,7 @@ static double storage_rate(const struct mr_diagnosis *d,
 	/* The one that was measured, with samples of another size. */
 	if (d->sample_bytes > 0 && s->bytes > 0 && s->bytes != d->sample_bytes)
 		rate *= d->sample_bytes / s->bytes;
-	return rate;
+	return s->fit_s > 0 ? rate * s->fit_s : rate;
 }
 
 /*

@@ -21,6 +21,7 @@ struct mr_setting {
 	bool lru;     /* kept by a page cache, which forgets; else as
 		       * `cache ram=`, which does not */
 	double nodes; /* that share the storage, and whose caches add up */
+	double fit_p, fit_s; /* mr_setting_fit()'s; 0: none */
 };
 
 struct mr_outcome {
@@ -33,6 +34,17 @@ struct mr_outcome {
 };
 
 void mr_setting_of(const struct mr_diagnosis *d, struct mr_setting *s);
+/*
+ * Makes the model of the job as it is say what was measured of it, by what
+ * sets its pace: the preparation or the storage (both where they are in
+ * balance) are that much faster or slower beside the others than alone. What
+ * is changed then keeps this. Nothing is done where the accelerator sets the
+ * pace, or where more would be needed than a factor of two.
+ */
+void mr_setting_fit(const struct mr_diagnosis *d, struct mr_setting *s);
+/* Another storage: what was seen of the old one says nothing about it. */
+void mr_setting_store(struct mr_setting *s, const struct mr_storage_limits *l,
+		      double depth);
 /* The same with samples that are packed by a codec. */
 void mr_setting_pack(const struct mr_diagnosis *d, const struct mr_setting *s,
 		     const struct mr_diag_codec *c, struct mr_setting *out);
@@ -43,6 +55,10 @@ void mr_predict(const struct mr_diagnosis *d, const struct mr_setting *s,
  * ascending; beyond them by what they lose per thread. */
 double mr_model_curve(const struct mr_diag_point *curve, int points,
 		      double threads);
+
+/* By how much the model of the job as it is is off: 0.1 is 10 % too fast. 0
+ * where the job was not measured. */
+double mr_model_error(const struct mr_diagnosis *d);
 
 /* Preparation by so many threads, everything in memory. */
 double mr_model_prep(const struct mr_diagnosis *d, double threads);
@@ -60,9 +76,10 @@ double mr_model_storage(const struct mr_storage_limits *l, double bytes,
  * when each epoch has a fresh random order. */
 double mr_model_lru(double share);
 
-/* A cache by its size: "35%" of `all` bytes, or bytes as "8G". */
-int mr_model_cache(const char *text, double all, double *bytes,
-		   struct mr_err *err);
+/* A cache by its size: "35%" of `all` bytes, or bytes as "8G". An error has
+ * the option's name. */
+int mr_model_cache(const char *name, const char *text, double all,
+		   double *bytes, struct mr_err *err);
 
 /* Of preparation and storage together, which meet at each sample: a little
  * below the slower one where they are about as fast. 0: no limit. */

@@ -29,17 +29,13 @@ static struct mr_remedy *add(struct advice *a, const struct mr_setting *s)
 	struct mr_remedy *r;
 
 	mr_predict(d, s, &o);
-	if (d->remedies == MR_REMEDIES || a->as_is.rate <= 0 ||
-	    o.rate < a->as_is.rate * WORTH)
+	if (d->remedies == MR_REMEDIES || a->as_is.rate <= 0 || d->rate <= 0 ||
+	    o.rate < a->as_is.rate * WORTH || o.rate < d->rate * WORTH)
 		return NULL;
 	r = &d->remedy[d->remedies++];
 	memset(r, 0, sizeof(*r));
-	r->gain = o.rate / a->as_is.rate;
-	r->rate = d->rate * r->gain;
-	if (d->as_g.mean > 0 && r->rate > d->as_g.mean)
-		r->rate = d->as_g.mean;
-	if (d->rate > 0)
-		r->gain = r->rate / d->rate;
+	r->rate = o.rate;
+	r->gain = o.rate / d->rate;
 	return r;
 }
 
@@ -300,8 +296,7 @@ static void a_storage(struct advice *a)
 	double need;
 	char size[32], from[32];
 
-	s.measured = false;
-	s.limits = (struct mr_storage_limits){ 0 };
+	mr_setting_store(&s, &(struct mr_storage_limits){ 0 }, s.depth);
 	mr_predict(d, &s, &o);
 	need = o.rate * (1 - o.hits);
 	r = add(a, &s);
@@ -338,6 +333,7 @@ void mr_remedies(struct mr_diagnosis *d)
 	if (d->prep_stall + d->fetch_stall < 0.05)
 		return;
 	mr_setting_of(d, &a.now);
+	mr_setting_fit(d, &a.now);
 	mr_predict(d, &a.now, &a.as_is);
 	more_threads(&a);
 	a_cache(&a);

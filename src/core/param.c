@@ -388,6 +388,10 @@ void mr_param_range(const struct mr_param *p, struct mr_str *out)
 	}
 	case MR_P_TIME:
 		mr_str_add(out, "a time such as 10ms, 2s or 5m");
+		if (p->min > 0)
+			mr_str_addf(out, ", at least %.6gs", p->min);
+		if (p->max < 1e6)
+			mr_str_addf(out, ", at most %.6gs", p->max);
 		break;
 	case MR_P_TEXT:
 		mr_str_add(out, "text");

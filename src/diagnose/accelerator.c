@@ -62,7 +62,7 @@ int mr_accelerator_parse(const char *text, double *rate, const char **name,
 	if (!isfinite(v) || v < 1e-6 || v > 1e12)
 		return mr_err_set(err, MR_EINVAL,
 				  "accelerator '%s': want samples per second, "
-				  "more than 0",
+				  "more than 0 and up to 1e12",
 				  text);
 	*rate = v;
 	*name = "given";

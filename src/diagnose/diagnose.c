@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/model.h"
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/mem.h"
@@ -172,10 +173,14 @@ static int run(struct mr_phases *p, const char *pipeline,
 {
 	struct mr_diagnosis *d = p->d;
 	uint64_t start = mr_clock_ns();
+	double any;
 	int e = open_job(p, pipeline, err);
 
 	if (!e)
 		e = set_accelerator(d, o, err);
+	/* How large it is is known later; that it is one, now. */
+	if (!e && *o->cache)
+		e = mr_model_cache("cache", o->cache, 1, &any, err);
 	if (e)
 		return e;
 	d->cores = mr_machine_cores();

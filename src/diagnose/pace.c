@@ -96,6 +96,49 @@ static void begin(struct window *w, const struct mr_pace *p,
 			      .counts = now + (uint64_t)(warm * 1e9) };
 }
 
+/* ---- runs that are too short for windows ---- */
+
+/* What came, in all: of the first batch, when it came and when it was done
+ * with. */
+struct run {
+	uint64_t start, came, first, last; /* ns */
+	uint64_t batches, samples, of_first;
+};
+
+static void add_batch(struct run *r, uint64_t came, uint64_t done, uint64_t n)
+{
+	if (!r->batches++) {
+		r->came = came;
+		r->first = done;
+		r->of_first = n;
+	}
+	r->last = done;
+	r->samples += n;
+}
+
+/*
+ * All there was is one window, but for the first batch, if others follow: each
+ * such run begins with nothing at hand, which an epoch of a job does not.
+ * (DLIO leaves the first step out of the utilisation, too.) Where nobody
+ * computes, the others may lie ready when it comes, and are no rate by
+ * themselves: only if they take at least as long.
+ */
+static void count_run(struct window *w, const struct mr_pace *p,
+		      const struct run *r)
+{
+	bool follow = p->step > 0 ?
+			      r->batches > 1 :
+			      2 * (r->last - r->first) >= r->last - r->start;
+
+	if (!r->batches)
+		return;
+	w->out->waited += (double)(r->came - r->start) / 1e9;
+	w->out->short_runs += (double)(r->last - r->start) / 1e9;
+	w->since = follow ? r->first : r->start;
+	w->samples = follow ? r->samples - r->of_first : r->samples;
+	close_window(w, r->last);
+}
+
 /* ---- runs ---- */
 
 static int stopped(const struct mr_pace *p, struct mr_err *err)
@@ -130,7 +173,8 @@ int mr_pace(struct mr_loader *l, const struct mr_pace *p, struct mr_paced *out,
 	    struct mr_err *err)
 {
 	struct accelerator a = { .p = p };
-	uint64_t start = mr_clock_ns(), asked = start, now, all = 0;
+	uint64_t start = mr_clock_ns(), asked = start, now;
+	struct run run = { .start = start };
 	size_t before = out->n;
 	struct window w;
 	int e = 0;
@@ -148,7 +192,7 @@ int mr_pace(struct mr_loader *l, const struct mr_pace *p, struct mr_paced *out,
 			mr_batch_release(b);
 			asked = mr_clock_ns();
 			count(&w, asked, n);
-			all += n;
+			add_batch(&run, now, asked, n);
 		}
 		if (e >= 0 && stopped(p, err))
 			e = MR_ESTATE;
@@ -159,12 +203,8 @@ int mr_pace(struct mr_loader *l, const struct mr_pace *p, struct mr_paced *out,
 	now = mr_clock_ns();
 	if (w.samples && (double)(now - w.since) / 1e9 > w.least / 2)
 		close_window(&w, now);
-	/* So few came that there is no window: all there was is one. */
-	if (out->n == before && all && now > start) {
-		w.since = start;
-		w.samples = all;
-		close_window(&w, now);
-	}
+	if (out->n == before)
+		count_run(&w, p, &run);
 	return 0;
 }
 

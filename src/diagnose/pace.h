@@ -31,6 +31,9 @@ struct mr_paced {
 	size_t n;
 	double seconds;	  /* counted, */
 	uint64_t samples; /* and in them */
+	/* Of runs shorter than a window: seconds, and those until the first
+	 * batch, which do not count if others followed. */
+	double short_runs, waited;
 };
 
 /* MR_ESTATE when stop() said so. */

@@ -24,6 +24,12 @@ enum {
 #define PACED	   2.5
 #define JOB	   6.0
 
+/* So much faster than the accelerator, and it is not waited for. */
+#define SURELY 1.2
+
+/* A share of an epoch that is worth a word. */
+#define START 0.02
+
 static bool tell(void *data)
 {
 	struct mr_phases *p = data;
@@ -45,6 +51,25 @@ static void begin_phase(struct mr_phases *p, const char *name)
 	tell(p);
 }
 
+/* A cold epoch was over before anything could settle. */
+static void note_start(struct mr_phases *p, double start)
+{
+	uint64_t batch = p->job.batch ? p->job.batch : 1;
+	uint64_t n = (p->with.subset + batch - 1) / batch;
+	char count[32];
+
+	if (start < START)
+		return;
+	mr_str_addf(&p->d->notes,
+		    "an epoch of %s batch%s is so short that its start counts: "
+		    "%.0f %% of it is waiting for the first batch, "
+		    "%s\n",
+		    mr_str_count(count, n), n == 1 ? "" : "es", 100 * start,
+		    n == 1 ? "which is all there is" :
+			     "which a job that reads ahead has once, and F is "
+			     "without");
+}
+
 /* One figure; st may be NULL. */
 static int run(struct mr_phases *p, const struct mr_trial *t,
 	       struct mr_figure *f, struct mr_stats *st, struct mr_err *err)
@@ -57,6 +82,8 @@ static int run(struct mr_phases *p, const struct mr_trial *t,
 	*f = found.rate;
 	if (t->evict)
 		p->d->cold_stayed = found.stayed;
+	if (t->evict && t->paced)
+		note_start(p, found.start);
 	if (found.unfilled)
 		mr_str_add(&p->d->notes, "the cache could not be filled in "
 					 "time: F is a lower bound\n");
@@ -326,7 +353,8 @@ static int size_cache(struct mr_phases *p, struct mr_err *err)
 	d->entry_bytes = entry_bytes(p);
 	d->cache_bytes = p->job.ram;
 	if (*p->cache)
-		e = mr_model_cache(p->cache, all, &d->cache_bytes, err);
+		e = mr_model_cache("cache", p->cache, all, &d->cache_bytes,
+				   err);
 	d->cache_share = all > 0 ? d->cache_bytes / all : 0;
 	if (d->cache_share > 1)
 		d->cache_share = 1;
@@ -404,12 +432,43 @@ static int accelerator_alone(struct mr_phases *p, struct mr_err *err)
 	int e;
 
 	begin_phase(p, "the accelerator alone");
+	/* It is as fast as it is said to be: no need to sleep for long. */
+	if (4 * pace.step > ALONE * p->with.scale) {
+		double rate = (double)p->job.batch / pace.step;
+
+		p->d->g = p->d->as_g = mr_figure_of(&rate, 1);
+		return 0;
+	}
 	if (pace.seconds < 4 * pace.step)
 		pace.seconds = 4 * pace.step;
 	e = mr_pace_alone(&pace, &got, err);
 	if (!e)
 		p->d->g = p->d->as_g = mr_paced_figure(&got);
 	return e;
+}
+
+/* Steps so long that a phase would see none of them to its end, and all else
+ * faster: there is nothing to see but sleep. */
+static bool sleeps(struct mr_phases *p, double seconds,
+		   const struct mr_figure *a, const struct mr_figure *b)
+{
+	double g = p->d->as_g.mean * SURELY;
+
+	return p->with.step > seconds * p->with.scale && a->n && a->mean > g &&
+	       (!b->n || b->mean > g);
+}
+
+static void note_sleep(struct mr_phases *p)
+{
+	if (p->slept_p || p->slept_f)
+		mr_str_addf(&p->d->notes,
+			    "a step of the accelerator takes %.3g s, too long "
+			    "to wait for: %s taken to be G, since all else is "
+			    "faster by itself\n",
+			    p->with.step,
+			    !p->slept_f ? "G+P is" :
+			    !p->slept_p ? "F is" :
+					  "G+P and F are");
 }
 
 static int in_memory(struct mr_phases *p, struct mr_err *err)
@@ -420,6 +479,11 @@ static int in_memory(struct mr_phases *p, struct mr_err *err)
 			      .seconds = PACED };
 
 	begin_phase(p, "accelerator and preparation");
+	if (sleeps(p, PACED, &p->d->p, &(struct mr_figure){ 0 })) {
+		p->d->as_p = p->d->as_g;
+		p->slept_p = true;
+		return 0;
+	}
 	return run(p, &t, &p->d->as_p, NULL, err);
 }
 
@@ -478,6 +542,11 @@ static int the_job(struct mr_phases *p, struct mr_err *err)
 		d->as_f = d->as_p;
 		return 0;
 	}
+	if (!p->job_only && sleeps(p, JOB, &d->p, &d->s)) {
+		d->as_f = d->as_p;
+		p->slept_f = true;
+		return 0;
+	}
 	e = run(p, &t, &d->as_f, NULL, err);
 	if (!e && *profile && d->cache_share > 0 && d->cache_share < 1 &&
 	    !p->job_only)
@@ -523,6 +592,7 @@ int mr_phases_run(struct mr_phases *p, struct mr_err *err)
 		e = storage_alone(p, err);
 	if (!e)
 		e = the_job(p, err);
+	note_sleep(p);
 	if (e && e != MR_ESTATE)
 		mr_err_prefix(err, "%s: ", p->phase);
 	return e;

@@ -18,6 +18,7 @@ struct mr_phases {
 	const char *cache;    /* "35%", "8G", or "": as the pipeline has it */
 	bool (*progress)(void *data, const char *phase, double done);
 	void *data;
+	bool slept_p, slept_f; /* G+P, F: taken to be G */
 	double spent, planned; /* seconds, of progress */
 	const char *phase;
 	uint64_t phase_since;

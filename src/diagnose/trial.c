@@ -173,6 +173,8 @@ int mr_trial_measure(const struct mr_setup *w, const struct mr_trial *t,
 	if (e)
 		return e;
 	got.rate = mr_paced_figure(&paced);
+	if (paced.short_runs > 0)
+		got.start = paced.waited / paced.short_runs;
 	*found = got;
 	return 0;
 }

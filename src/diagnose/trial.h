@@ -65,6 +65,8 @@ struct mr_trial_found {
 	struct mr_figure rate;
 	double stayed; /* of `evict`: share of bytes that stayed in memory */
 	bool unfilled; /* of `fill`: the time was up before */
+	double start;  /* of runs too short to be counted in windows: share of
+			* their time until the first batch; 0: of none */
 };
 
 /* As long as that may take, which is not made shorter by a small scale: what

@@ -17,6 +17,15 @@ enum { POINTS_MAX = 1001, BAR = 30 };
 /* A rate this near to the best of a sweep is as good: the knee. */
 #define AS_GOOD 0.98
 
+/* So much of the mean step of a sweep is no less than it. */
+#define AS_STEEP 0.5
+
+/* The model may be off by so much without a word. */
+#define OFF 0.10
+
+/* Less waiting than this is none. */
+#define FED 0.05
+
 void mr_whatif_options_init(struct mr_whatif_options *o)
 {
 	*o = (struct mr_whatif_options){ .size = sizeof(*o),
@@ -52,16 +61,16 @@ static int set_accelerator(const char *text, struct mr_setting *s,
 static int set_storage(const char *text, struct mr_setting *s,
 		       struct mr_err *err)
 {
+	struct mr_storage_limits l;
 	struct mr_profile p;
 	int e = mr_profile_parse(&p, text, err);
 
 	if (e)
 		return e;
-	s->measured = false;
-	s->limits = (struct mr_storage_limits){ (double)p.bw, (double)p.stream,
-						p.latency, p.iops };
+	l = (struct mr_storage_limits){ (double)p.bw, (double)p.stream,
+					p.latency, p.iops };
 	/* Fetch would have as many in flight as that storage rewards. */
-	s->depth = MR_HELD_MAX;
+	mr_setting_store(s, &l, MR_HELD_MAX);
 	return 0;
 }
 
@@ -93,7 +102,7 @@ static int set_cache(const struct mr_diagnosis *d, const char *text,
 {
 	double each = d->entry_bytes > 0 ? d->entry_bytes : d->sample_bytes;
 	double all = (double)d->samples * each, bytes;
-	int e = mr_model_cache(text, all, &bytes, err);
+	int e = mr_model_cache("cache", text, all, &bytes, err);
 
 	if (e)
 		return e;
@@ -110,6 +119,7 @@ static int apply(const struct mr_diagnosis *d,
 	int e = 0;
 
 	mr_setting_of(d, s);
+	mr_setting_fit(d, s);
 	if (*o->accelerator)
 		e = set_accelerator(o->accelerator, s, err);
 	if (!e && *o->storage)
@@ -133,7 +143,7 @@ struct sweep {
 	double from, to, step;
 	int n;
 	struct mr_outcome *at;
-	int knee;
+	int knee; /* -1: it still rises where it ends */
 };
 
 static int parse_sweep(struct sweep *w, const char *text, struct mr_err *err)
@@ -188,6 +198,19 @@ static void set_point(const struct sweep *w, int i, struct mr_setting *s)
 		s->g = v > 0 ? v : s->g;
 }
 
+/* Does the last step gain as much as those before it? Then there is no telling
+ * where it ends, unless all of the data set is cached by then. */
+static bool still_rises(const struct sweep *w)
+{
+	const struct mr_outcome *last = &w->at[w->n - 1];
+
+	if (!strcmp(w->of, "cache") && value_at(w, w->n - 1) >= 100)
+		return false;
+	return w->n < 2 || (w->at[0].rate < AS_GOOD * last->rate &&
+			    (last->rate - last[-1].rate) * (w->n - 1) >
+				    AS_STEEP * (last->rate - w->at[0].rate));
+}
+
 /* The first from which on nothing is gained. */
 static void find_knee(struct sweep *w)
 {
@@ -199,6 +222,8 @@ static void find_knee(struct sweep *w)
 	for (w->knee = 0; w->knee < w->n; w->knee++)
 		if (w->at[w->knee].rate >= AS_GOOD * best)
 			break;
+	if (still_rises(w))
+		w->knee = -1;
 }
 
 static int do_sweep(const struct mr_diagnosis *d, const struct mr_setting *s,
@@ -251,11 +276,13 @@ static char *as_json(const struct mr_diagnosis *d, const struct mr_outcome *now,
 	mr_json_open(&j, "now", '{');
 	json_outcome(&j, now);
 	mr_json_close(&j, '}');
+	mr_json_real(&j, "model_error", mr_model_error(d), 5);
 	json_outcome(&j, then);
 	if (w->n) {
 		mr_json_open(&j, "sweep", '{');
 		mr_json_text(&j, "of", w->of);
-		mr_json_real(&j, "knee", value_at(w, w->knee), 9);
+		mr_json_real(&j, "knee",
+			     w->knee < 0 ? NAN : value_at(w, w->knee), 9);
 		mr_json_open(&j, "points", '[');
 		for (int i = 0; i < w->n; i++) {
 			mr_json_open(&j, NULL, '{');
@@ -276,21 +303,47 @@ static void say_outcome(struct mr_str *s, const char *name,
 	mr_str_addf(s, "%-10s %10.1f %7.1f %% %7.1f %% %7.1f %%  %s%s\n", name,
 		    o->rate, 100 * o->prep_stall, 100 * o->fetch_stall,
 		    100 * o->au, o->bottleneck,
-		    o->beyond ? ", more threads than were measured" : "");
+		    o->beyond ? " (with more threads than were measured)" : "");
+}
+
+/* Who keeps it waiting. */
+static const char *waits_for(const struct mr_outcome *o)
+{
+	return o->fetch_stall > o->prep_stall ? "the storage" :
+						"the preparation";
+}
+
+static void say_knee(struct mr_str *s, const struct sweep *w)
+{
+	const char *unit = strcmp(w->of, "cache") ? "" : " %";
+	const struct mr_outcome *o;
+
+	if (w->knee < 0) {
+		o = &w->at[w->n - 1];
+		mr_str_addf(s, "\n%s at %s %.6g%s: look further\n",
+			    w->n > 1 ? "it still rises" : "one point is no row",
+			    w->of, value_at(w, w->n - 1), unit);
+	} else {
+		o = &w->at[w->knee];
+		mr_str_addf(s, "\nfrom %s %.6g%s on nothing %sis gained", w->of,
+			    value_at(w, w->knee), unit,
+			    1 - o->au > FED ? "more " : "");
+		if (1 - o->au > FED)
+			mr_str_addf(s,
+				    ": %s keeps the accelerator waiting for "
+				    "%.0f %% of the time",
+				    waits_for(o), 100 * (1 - o->au));
+		mr_str_add(s, "\n");
+	}
 }
 
 static void say_sweep(struct mr_str *s, const struct sweep *w)
 {
-	double most = 0;
-
-	for (int i = 0; i < w->n; i++)
-		if (w->at[i].rate > most)
-			most = w->at[i].rate;
 	mr_str_addf(s, "\n%-10s %10s %9s %9s %9s\n", w->of, "samples/s", "prep",
 		    "fetch", "AU");
 	for (int i = 0; i < w->n; i++) {
 		const struct mr_outcome *o = &w->at[i];
-		int n = most > 0 ? (int)(o->rate / most * BAR + 0.5) : 0;
+		int n = (int)(o->au * BAR + 0.5);
 		char bar[BAR + 1];
 
 		memset(bar, '#', sizeof(bar));
@@ -301,11 +354,33 @@ static void say_sweep(struct mr_str *s, const struct sweep *w)
 			    100 * o->fetch_stall, 100 * o->au, n, bar,
 			    i == w->knee ? " <- knee" : "");
 	}
-	mr_str_addf(s, "\nfrom %s %.6g%s on nothing is gained\n", w->of,
-		    value_at(w, w->knee), strcmp(w->of, "cache") ? "" : " %");
+	say_knee(s, w);
 }
 
-static char *as_text(const struct mr_diagnosis *d, const struct mr_outcome *now,
+/* How far to trust it. */
+static void say_error(struct mr_str *s, const struct mr_diagnosis *d,
+		      const struct mr_whatif_options *o)
+{
+	double off = mr_model_error(d);
+	struct mr_setting fit;
+
+	if (fabs(off) <= OFF)
+		return;
+	mr_setting_of(d, &fit);
+	mr_setting_fit(d, &fit);
+	mr_str_addf(s, "\nthe model is off by %+.0f %% here", 100 * off);
+	if (fit.fit_p <= 0 && fit.fit_s <= 0)
+		mr_str_add(s, ": so may the prediction be");
+	else if (!*o->storage)
+		mr_str_add(s, ", which the prediction makes up for");
+	else
+		mr_str_add(s, ", and what it says of another storage may be");
+	mr_str_add(s, "\n");
+}
+
+static char *as_text(const struct mr_diagnosis *d,
+		     const struct mr_whatif_options *o,
+		     const struct mr_outcome *now,
 		     const struct mr_outcome *then, const struct sweep *w)
 {
 	struct mr_str s = { 0 };
@@ -321,6 +396,10 @@ static char *as_text(const struct mr_diagnosis *d, const struct mr_outcome *now,
 		say_sweep(&s, w);
 	else
 		say_outcome(&s, "predicted", then);
+	if (!w->n && o->nodes > 1)
+		mr_str_addf(&s, "\n%lld nodes together: %.1f samples/s each\n",
+			    (long long)o->nodes, then->rate / (double)o->nodes);
+	say_error(&s, d, o);
 	return mr_str_take(&s);
 }
 
@@ -349,7 +428,7 @@ int mr_whatif(const char *json, const char *file,
 	if (!e) {
 		mr_predict(d, &now, &a);
 		mr_predict(d, &then, &b);
-		*text = as ? as_json(d, &a, &b, &w) : as_text(d, &a, &b, &w);
+		*text = as ? as_json(d, &a, &b, &w) : as_text(d, o, &a, &b, &w);
 		e = *text ? 0 : mr_err_nomem(err, 1);
 	}
 	free(w.at);

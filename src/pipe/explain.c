@@ -194,11 +194,13 @@ static char *as_text(const struct mr_loader *l)
 
 	for (int i = 0; i < l->pipeline->n; i++)
 		stage_text(l, i, &s);
-	mr_str_addf(&s, "\n%s samples; per epoch%s %s in %s batches\n",
+	mr_str_addf(&s, "\n%s sample%s; per epoch%s %s in %s batch%s\n",
 		    mr_str_count(a, l->plan.samples),
+		    l->plan.samples == 1 ? "" : "s",
 		    l->opt.ranks > 1 ? " on this rank" : "",
 		    mr_str_count(b, l->epoch_samples),
-		    mr_str_count(c, l->epoch_batches));
+		    mr_str_count(c, l->epoch_batches),
+		    l->epoch_batches == 1 ? "" : "es");
 	mr_str_addf(&s,
 		    "%d threads; ring of %u batches%s%s; memory budget %s\n",
 		    l->threads, l->ring, l->plan.batch_bytes ? " of " : "",

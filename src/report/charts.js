@@ -34,7 +34,7 @@ function size(b) {
 }
 const known = f => !!f && f.n > 0;
 const positive = v => typeof v === "number" && v > 0;
-const interval = f => f.n > 1 ? figure(f.low) + " to " + figure(f.high) : "measured once, no interval";
+const interval = f => f.given ? "as given" : f.n > 1 ? figure(f.low) + " to " + figure(f.high) : "measured once, no interval";
 const unknown = () => make("span", UNKNOWN, { className: "none" });
 
 // ---- the head ----

@@ -54,14 +54,17 @@ function summary() {
 	head("Tuning", BEST ? said || "chosen: " + words(BEST).join("; ") : none + (said ? ". " + said : ""), BEST ? "accelerator" : "cpu");
 	if (!BEST)
 		return;
-	const online = D.all_online === D.best ? undefined : BY_ID.get(D.all_online);
+	// What there would be without doing anything.
+	const usual = D.baseline === undefined || D.baseline === D.best ? D.all_online : D.baseline;
+	const online = usual === D.best ? undefined : BY_ID.get(usual);
+	const from = online && online.cache === "page" ? " from the page cache" : "";
 	const tile = (key, show, what) => {
 		const v = num(BEST[key]), was = online && num(online[key]);
 		return [v === undefined ? undefined : solid(show(v)), "", what, v === undefined || was === undefined ? undefined : solid(show(was))];
 	};
 	const epochs = num(GOAL.epochs) > 0 ? " for " + count(GOAL.epochs) + (GOAL.epochs === 1 ? " epoch" : " epochs") : "";
 	tiles([
-		tile("warm_per_s", figure, "samples/s" + (online ? ": all online, chosen" : "")),
+		tile("warm_per_s", figure, "samples/s" + (online ? ": all online" + from + ", chosen" : "")),
 		tile("total_s", time, "total time" + epochs),
 		[num(BEST.offline_s) === undefined ? undefined : took(BEST.offline_s), "", "prepared once, in"],
 		[num(BEST.storage_bytes) === undefined ? undefined : size(BEST.storage_bytes), "", "stored for it"],

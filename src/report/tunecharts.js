@@ -267,7 +267,7 @@ function measuredChart() {
 		s.append(make("p", count(every.length) + " measured. Error: " + percent(off[Math.floor(off.length / 2)]) + " in the middle, " + percent(off[off.length - 1]) +
 			" at most; " + count(off.filter(v => v <= .15).length) + " within 15 %.", { id: "errors", className: "dim" }));
 	plot(s, "measuredplot", "measured against predicted samples per second of " + count(every.length) + " strategies", () => {
-		const values = every.flatMap(v => [v.warm_per_s, v.measured.per_s, v.measured.high]), x = axis(values, "predicted samples/s"), y = axis(values, "measured samples/s");
+		const values = every.flatMap(v => [v.warm_per_s, v.measured.per_s, v.measured.high || v.measured.per_s]), x = axis(values, "predicted samples/s"), y = axis(values, "measured samples/s");
 		// straight in both scales
 		const ray = (k, label, dash) => ({ label, data: [x.log ? x.low : 0, x.high].map(v => ({ x: v, y: v * k })), showLine: true, radius: 0, hitRadius: 0,
 			borderColor: colour("other"), borderWidth: 1.5, borderDash: dash });
@@ -275,7 +275,7 @@ function measuredChart() {
 			data: every.filter(v => v.split === k).map(v => ({ x: x.at(v.warm_per_s), y: y.at(v.measured.per_s), s: v })) })).filter(d => d.data.length);
 		return { type: "scatter", plugins: [whiskers], data: { datasets: [...sets, ray(1, "equal", []), ray(1.15, "\u00b1 15 %", [5, 4]), { ...ray(.85, "", [5, 4]), with: "\u00b1 15 %" }] },
 			options: { interaction: near, scales: { x: x.scale, y: y.scale }, plugins: { tooltip: pointTips(raw => raw.s ? [...told(raw.s),
-				"measured " + figure(raw.s.measured.per_s) + " (" + figure(raw.s.measured.low) + " to " + figure(raw.s.measured.high) + "), error " + percent(raw.s.error)] : []) } } };
+				"measured " + figure(raw.s.measured.per_s) + (raw.s.measured.high > 0 ? " (" + figure(raw.s.measured.low) + " to " + figure(raw.s.measured.high) + ")" : ", once") + ", error " + percent(raw.s.error)] : []) } } };
 	});
 }
 

@@ -11,7 +11,9 @@ const plain = v => String(+v.toPrecision(6));
 const unit = v => plain(v) + (SWEEP.of === "nodes" && v === 1 ? " node" : UNITS[SWEEP.of]);
 const knee = SWEEP ? SWEEP.points.findIndex(p => p[SWEEP.of] === SWEEP.knee) : -1;
 // All of the first sections compare now with this.
-const then = knee >= 0 ? SWEEP.points[knee] : W;
+const then = SWEEP ? SWEEP.points[knee >= 0 ? knee : SWEEP.points.length - 1] : W;
+// Where that is: without a knee, the end of the sweep.
+const WHERE = knee >= 0 ? "at the knee" : SWEEP ? "at the end" : "predicted";
 
 function asked() {
 	const a = D.asked, list = [];
@@ -36,18 +38,20 @@ const times = () => positive(W.now.samples_per_s) ?
 function sentence() {
 	const what = asked(), rate = figure(then.samples_per_s) + " samples/s, " + times();
 	const limit = "; " + NAMES[then.bottleneck] + " would set the pace";
-	if (knee < 0)
+	if (!SWEEP)
 		return (what ? "with " + what : "as it is") + ": " + rate + limit;
-	const at = (what ? "with " + what + ", " : "");
+	const at = (what ? "with " + what + ", " : ""), place = unit(then[SWEEP.of]);
+	if (knee < 0)
+		return at + "the rate still rises at " + place + ", where the sweep ends: " + rate + limit;
+	// Nothing more to gain is not all there is to gain.
+	const waits = 1 - then.au > .05 ? "; the accelerator still waits for " + percent(1 - then.au) + " of the time" : "";
 	if (knee === 0)
-		return at + "more than " + unit(SWEEP.knee) + " gains nothing: " + rate + limit;
-	if (knee === SWEEP.points.length - 1)
-		return at + "the rate still grows at " + unit(SWEEP.knee) + ", where the sweep ends: " + rate + limit;
-	return at + "from " + unit(SWEEP.knee) + " on nothing is gained: " + rate + limit;
+		return at + "more than " + place + " gains nothing: " + rate + limit + waits;
+	return at + "from " + place + " on nothing " + (waits ? "more " : "") + "is gained: " + rate + limit + waits;
 }
 
 function summary() {
-	const now = W.now, at = knee >= 0 ? "at the knee" : "predicted";
+	const now = W.now, at = WHERE;
 	head("What if", sentence(), then.bottleneck);
 	tiles([
 		[figure(then.samples_per_s), "", "samples/s: now, " + at, figure(now.samples_per_s)],
@@ -64,10 +68,10 @@ function summary() {
 const PARTS = [["compute", "computing", o => o.au], ["prep", "waiting for the preparation", o => o.prep_stall],
 	["fetch", "waiting for the storage", o => o.fetch_stall]];
 function epochs() {
-	const s = section("epochs", "An epoch, now and " + (knee >= 0 ? "at the knee" : "predicted"));
+	const s = section("epochs", "An epoch, now and " + WHERE);
 	const long = o => positive(o.samples_per_s) ? G.samples / o.samples_per_s : undefined;
 	const most = Math.max(long(W.now) || 0, long(then) || 0);
-	for (const [name, o] of [["now, as modelled", W.now], [knee >= 0 ? "with " + unit(SWEEP.knee) : "predicted", then]]) {
+	for (const [name, o] of [["now, as modelled", W.now], [SWEEP ? "with " + unit(then[SWEEP.of]) : "predicted", then]]) {
 		const t = long(o);
 		s.append(make("p", name + ": " + (t === undefined ? "not known" : time(t))));
 		if (t !== undefined)
@@ -97,7 +101,7 @@ function compared() {
 		["S, the storage", ...show("s", figure)],
 	];
 	table(s, [["", r => r[0], "text"], ["measured", r => r[1]], ["modelled", r => r[2]],
-		[knee >= 0 ? "at the knee" : "predicted", r => r[3]]], rows);
+		[WHERE, r => r[3]]], rows);
 	if (then.beyond)
 		s.append(make("p", "More threads than were measured: an extrapolation.", { className: "dim" }));
 }
@@ -146,7 +150,7 @@ function sharesOver(svg, w, o) {
 // Tells of the point under a finger, the mouse, or the arrow keys.
 function tells(svg, f, w, said) {
 	const list = SWEEP.points, mark = draw(svg, "line", { y1: f.top, y2: f.bottom, stroke: "var(--ink)", visibility: "hidden" });
-	let now = Math.max(0, knee);
+	let now = knee >= 0 ? knee : list.length - 1;
 	const show = i => {
 		now = Math.max(0, Math.min(list.length - 1, i));
 		const x = f.x(list[now][SWEEP.of]);
@@ -176,7 +180,7 @@ function sweep() {
 	const list = SWEEP.points, s = section("sweep", "Samples per second by " + AXES[SWEEP.of]);
 	const o = { low: list[0][SWEEP.of], high: list[list.length - 1][SWEEP.of], xText: AXES[SWEEP.of], yText: "samples/s", height: 280,
 		most: Math.max(W.now.samples_per_s, ...list.map(p => p.samples_per_s)) * 1.08 || 1 };
-	const said = make("p", knee >= 0 ? sayPoint(then) : "", { className: "said", id: "said" });
+	const said = make("p", sayPoint(then), { className: "said", id: "said" });
 	said.setAttribute("aria-live", "polite");
 	const both = paint => (svg, w) => {
 		tells(svg, paint(svg, w, o), w, said);

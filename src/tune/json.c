@@ -141,8 +141,9 @@ static void add_strategy(struct mr_json *j, const struct mr_tuning *t, int id)
 	if (s->measured.n) {
 		mr_json_open(j, "measured", '{');
 		real(j, "per_s", s->measured.mean);
-		real(j, "low", s->measured.low);
-		real(j, "high", s->measured.high);
+		/* one measurement has no interval */
+		real(j, "low", s->measured.n > 1 ? s->measured.low : NAN);
+		real(j, "high", s->measured.n > 1 ? s->measured.high : NAN);
 		mr_json_close(j, '}');
 		real(j, "error", fabs(s->sampled / s->measured.mean - 1));
 	}
@@ -162,6 +163,7 @@ static void add_judgement(struct mr_json *j, const struct mr_tuning *t)
 	mr_json_int(j, "best", t->best);
 	add_ids(j, "ties", t->tie, t->ties);
 	mr_json_int(j, "all_online", t->online);
+	mr_json_int(j, "baseline", t->usual);
 	mr_json_int(j, "all_offline", t->offline);
 	add_ids(j, "shown", t->show, t->shown);
 	mr_json_open(j, "break_even", '[');
@@ -188,7 +190,7 @@ static void add_commands(struct mr_json *j, const struct mr_tuning *t,
 	struct mr_str answer = { 0 }, prepare = { 0 }, run = { 0 };
 	const struct mr_strategy *s =
 		t->best >= 0 ? &t->strategy[t->best] : NULL;
-	char *text = s ? mr_strategy_text(t, s, dir, s->cache_bytes) : NULL;
+	char *text = s ? mr_strategy_text(t, s, dir, 0) : NULL;
 
 	mr_tuning_answer(t, &answer);
 	if (s) {

@@ -51,14 +51,22 @@ static double correction(const struct mr_tuning *t, const struct mr_strategy *s)
 	return n ? exp(sum / n) : 1;
 }
 
+/* What the accelerator takes. */
+static double of_use(const struct mr_tuning *t, double rate)
+{
+	double most = t->goal.accelerator;
+
+	return most > 0 && rate > most ? most : rate;
+}
+
 static void correct(const struct mr_tuning *t, struct mr_strategy *s)
 {
-	double by = correction(t, s);
+	struct mr_strategy first = *s;
 
-	/* The first epoch of a cache was not measured. */
-	if (s->cache == MR_CACHE_NONE)
-		s->cold *= by;
-	s->warm *= by;
+	/* The first epoch of a cache is as if there were none. */
+	first.cache = MR_CACHE_NONE;
+	s->cold = of_use(t, s->cold * correction(t, &first));
+	s->warm = of_use(t, s->warm * correction(t, s));
 }
 
 /* ---- the goal ---- */
@@ -211,10 +219,14 @@ static bool beats(const struct mr_tuning *t, const struct mr_strategy *a,
 {
 	double da = added(t, a), db = added(t, b);
 
-	return a->warm >= b->warm && da <= db && a->offline <= b->offline &&
-	       a->cache_bytes <= b->cache_bytes &&
-	       (a->warm > b->warm || da < db || a->offline < b->offline ||
-		a->cache_bytes < b->cache_bytes || a < b);
+	/* Another order than the one asked for is a price, too. */
+	if (a->order != t->order && b->order == t->order)
+		return false;
+	return a->warm >= b->warm && a->cold >= b->cold && da <= db &&
+	       a->offline <= b->offline && a->cache_bytes <= b->cache_bytes &&
+	       (a->warm > b->warm || a->cold > b->cold || da < db ||
+		a->offline < b->offline || a->cache_bytes < b->cache_bytes ||
+		a < b);
 }
 
 static void find_front(struct mr_tuning *t)
@@ -222,9 +234,9 @@ static void find_front(struct mr_tuning *t)
 	for (int i = 0; i < t->strategies; i++) {
 		struct mr_strategy *s = &t->strategy[i];
 
-		s->pareto = s->allowed;
+		s->pareto = candidate(t, s);
 		for (int k = 0; k < t->strategies && s->pareto; k++)
-			s->pareto = k == i || !t->strategy[k].allowed ||
+			s->pareto = k == i || !candidate(t, &t->strategy[k]) ||
 				    !beats(t, &t->strategy[k], s);
 	}
 }
@@ -259,6 +271,7 @@ static void choose_shown(struct mr_tuning *t)
 	t->shown = 0;
 	show(t, t->best);
 	show(t, t->online);
+	show(t, t->usual);
 	show(t, t->offline);
 	for (int i = 0; i < t->strategies; i++)
 		if (t->strategy[i].measured.n && t->shown < 10)
@@ -297,27 +310,38 @@ static void find_evens(struct mr_tuning *t)
 	int n = t->shown < EVEN_OF ? t->shown : EVEN_OF;
 
 	t->evens = 0;
+	if (t->best >= 0 && t->usual >= 0 && t->usual != t->online)
+		add_even(t, t->best, t->usual);
 	/* Against all online, each; then the first few among themselves. */
 	for (int i = 0; i < t->shown && t->online >= 0; i++)
 		add_even(t, t->show[i], t->online);
 	for (int i = 0; i < n; i++)
 		for (int k = 0; k < n; k++)
-			if (i != k && t->show[k] != t->online)
+			if (i != k && t->show[k] != t->online &&
+			    (t->show[i] != t->best || t->show[k] != t->usual))
 				add_even(t, t->show[i], t->show[k]);
 }
 
-/* With all threads, in the order asked for, as it is, without a cache. */
-static int extreme(const struct mr_tuning *t, int split)
+/* With all threads, in the order asked for, as it is. */
+static int extreme(const struct mr_tuning *t, int split,
+		   enum mr_tune_cache cache)
 {
 	for (int i = 0; i < t->strategies; i++) {
 		const struct mr_strategy *s = &t->strategy[i];
 
 		if (s->split == split && s->codec == 0 &&
 		    s->order == t->order && s->threads == t->threads &&
-		    s->cache == MR_CACHE_NONE)
+		    s->cache == cache)
 			return i;
 	}
 	return -1;
+}
+
+static int find_usual(const struct mr_tuning *t)
+{
+	int i = extreme(t, 0, MR_CACHE_PAGE);
+
+	return i >= 0 && t->strategy[i].cache_share >= 1 ? i : t->online;
 }
 
 void mr_tuning_judge(struct mr_tuning *t)
@@ -333,8 +357,10 @@ void mr_tuning_judge(struct mr_tuning *t)
 		score_weights(t);
 	else
 		score_epochs(t);
-	t->online = extreme(t, 0);
-	t->offline = t->splits > 1 ? extreme(t, t->splits - 1) : -1;
+	t->online = extreme(t, 0, MR_CACHE_NONE);
+	t->usual = find_usual(t);
+	t->offline =
+		t->splits > 1 ? extreme(t, t->splits - 1, MR_CACHE_NONE) : -1;
 	find_best(t);
 	find_front(t);
 	choose_shown(t);

@@ -214,6 +214,7 @@ static void choose_number(struct mr_tuner *u)
 	double scale = u->o->exhaustive ? 1 : u->scale;
 	double most = MAKE_ALL * scale * u->rate / t->splits;
 
+	u->wanted = fmin(n * n, (double)t->samples);
 	n = between(n * n, SAMPLE_FAIR, SAMPLE_MAX);
 	n = between(n, SAMPLE_MIN, most > SAMPLE_MIN ? most : SAMPLE_MIN);
 	/* A power of two, so that blocks of it are whole runs. */
@@ -279,6 +280,38 @@ static int probe_split(struct mr_tuner *u, struct mr_tune_split *s,
 	return e;
 }
 
+/* Fewer samples than the precision asks for: how precise is it, and why? */
+static void note_precision(struct mr_tuner *u, uint64_t before, double room,
+			   bool disk)
+{
+	struct mr_tuning *t = u->t;
+	double n = (double)u->subset;
+	char few[32], want[32], size[32];
+
+	/* Powers of two are not exact. */
+	if (n > 0.7 * u->wanted || n >= (double)t->samples)
+		return;
+	mr_str_addf(&t->notes,
+		    "the precision of %.3g %% was not reached: %s sample%s "
+		    "of the %s that it takes were looked at, which makes it "
+		    "about %.0f %%; ",
+		    100 * t->precision, mr_str_count(few, u->subset),
+		    u->subset == 1 ? "" : "s",
+		    mr_str_count(want, (unsigned long long)ceil(u->wanted)),
+		    100 * t->precision * sqrt(u->wanted / n));
+	if (u->subset == before)
+		mr_str_add(&t->notes, "there was no time for more: give it "
+				      "more --seconds\n");
+	else if (disk)
+		mr_str_addf(&t->notes,
+			    "there was no room for more, with %s free in %s: "
+			    "give another folder, --scratch DIR\n",
+			    mr_str_size(size, room), u->scratch.path);
+	else
+		mr_str_addf(&t->notes, "there was no memory for more (%s)\n",
+			    mr_str_size(size, room));
+}
+
 /* What is made of the samples has to fit, into memory too. */
 static int fit(struct mr_tuner *u, struct mr_err *err)
 {
@@ -286,6 +319,7 @@ static int fit(struct mr_tuner *u, struct mr_err *err)
 	double all = 0, disk = (double)mr_scratch_room(&u->scratch);
 	double memory = (double)mr_machine_memory() / 4;
 	double room = disk / 2 < memory ? disk / 2 : memory;
+	uint64_t before = u->subset;
 	char need[32], have[32];
 	int e = 0;
 
@@ -298,6 +332,8 @@ static int fit(struct mr_tuner *u, struct mr_err *err)
 	while (u->subset > SAMPLE_MIN && all * (double)u->subset > room)
 		u->subset /= 2;
 	t->sampled = u->subset;
+	note_precision(u, before, disk < memory ? disk : memory,
+		       disk / 2 < memory);
 	if (all * (double)u->subset <= disk)
 		return 0;
 	return mr_err_set(err, MR_EIO,

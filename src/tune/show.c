@@ -37,8 +37,8 @@ static void add_head(const struct mr_tuning *t, struct mr_str *o)
 	const struct mr_tune_goal *g = &t->goal;
 	char a[32], b[32];
 
-	mr_str_addf(o, "%s samples of %s; storage %s%s; ",
-		    mr_str_count(a, t->samples),
+	mr_str_addf(o, "%s sample%s of %s; storage %s%s; ",
+		    mr_str_count(a, t->samples), t->samples == 1 ? "" : "s",
 		    mr_str_size(b, t->split[0].bytes),
 		    *t->profile ? "as " : "as it is", t->profile);
 	if (t->memory > 0)
@@ -53,8 +53,9 @@ static void add_head(const struct mr_tuning *t, struct mr_str *o)
 	if (g->accelerator > 0)
 		mr_str_addf(o, "; an accelerator of %s/s",
 			    rate(a, g->accelerator));
-	mr_str_addf(o, "\n%d strategies from a look at %s samples, %.0f s\n\n",
-		    t->strategies, mr_str_count(a, t->sampled), t->seconds);
+	mr_str_addf(o, "\n%d strategies from a look at %s sample%s, %.0f s\n\n",
+		    t->strategies, mr_str_count(a, t->sampled),
+		    t->sampled == 1 ? "" : "s", t->seconds);
 }
 
 /* Splits, as they were measured. */
@@ -82,7 +83,10 @@ static void add_splits(const struct mr_tuning *t, struct mr_str *o)
 		else
 			mr_str_add(o, i ? "nothing gains\n" : "\n");
 	}
-	mr_str_add(o, "\n");
+	mr_str_add(o, "(made/s: samples that are stored a second; rest/s: "
+		      "through the steps that are left,\n"
+		      " from memory, by all threads, and by 1 thread; packs "
+		      "best: the codec that makes\n them smallest)\n\n");
 }
 
 /* Letters of the longest one that is shown. */
@@ -128,11 +132,13 @@ static void add_shown(const struct mr_tuning *t, struct mr_str *o)
 
 	snprintf(n, sizeof(n), "%.0f epochs", t->goal.epochs);
 	mr_str_addf(o, "  %-*s %9s %8s %11s %9s  %s\n", wide, "strategy",
-		    "reads", "once", "samples/s", n, "predicted");
+		    "reads", "once", "samples/s", n, "model off by");
 	for (int i = 0; i < t->shown && i < LINES; i++)
 		add_strategy(t, t->show[i], wide, o);
-	mr_str_add(o, "(predicted: by how much the model was off, where the "
-		      "strategy was measured)\n");
+	mr_str_add(o, "(reads: what an epoch is read from; once: the time to "
+		      "make that; samples/s: from the\n second epoch on; model "
+		      "off by: of those that were measured, what was predicted "
+		      "of\n them against it)\n");
 	if (t->ties) {
 		mr_str_addf(o, "As good, within 2 %%:");
 		for (int i = 0; i < t->ties && i < 3; i++) {
@@ -158,7 +164,7 @@ static void add_commands(const struct mr_tuning *t, const char *dir,
 	mr_str_add(o, "  ");
 	mr_strategy_run(t, s, dir, o);
 	mr_str_add(o, "\n");
-	if (prepare.text)
+	if (prepare.text && !strcmp(dir, "DIR"))
 		mr_str_add(o, "or --apply DIR, which makes the set and checks "
 			      "that batches are the same\n");
 	mr_str_fini_into(&prepare, o);
@@ -176,9 +182,7 @@ char *mr_tuning_text(const struct mr_tuning *t, const char *dir)
 	add_splits(t, &o);
 	if (t->best >= 0)
 		add_commands(t, dir, &o);
-	if (t->notes.len) {
-		mr_str_add(&o, "\n");
-		mr_str_add(&o, t->notes.text);
-	}
+	if (t->notes.len)
+		mr_str_addf(&o, "\n%s", t->notes.text);
 	return mr_str_take(&o);
 }

@@ -313,14 +313,6 @@ int mr_tuning_list(struct mr_tuning *t, struct mr_err *err)
 
 /* ---- what a strategy takes ---- */
 
-/* What the accelerator takes. */
-static double of_use(const struct mr_tuning *t, double rate)
-{
-	double most = t->goal.accelerator;
-
-	return most > 0 && rate > most ? most : rate;
-}
-
 void mr_strategy_predict(const struct mr_tuning *t, struct mr_strategy *s)
 {
 	const struct mr_tune_split *sp = split_of(t, s);
@@ -335,8 +327,8 @@ void mr_strategy_predict(const struct mr_tuning *t, struct mr_strategy *s)
 	s->storage = mr_strategy_bytes(t, s) * n;
 	s->shards = sp->stage < 0 ? 0 : mr_shard_number(t->samples, s->storage);
 	s->sampled = mr_strategy_rate(t, s, t->sampled, true);
-	s->cold = of_use(t, mr_strategy_rate(t, s, t->samples, false));
-	s->warm = of_use(t, mr_strategy_rate(t, s, t->samples, true));
+	s->cold = mr_strategy_rate(t, s, t->samples, false);
+	s->warm = mr_strategy_rate(t, s, t->samples, true);
 	s->offline = 0;
 	if (sp->stage < 0 || !(sp->offline.mean > 0))
 		return;

@@ -8,6 +8,7 @@
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/mem.h"
+#include "diagnose/accelerator.h"
 #include "io/shape.h"
 #include "pipe/loader.h"
 #include "tune/tuner.h"
@@ -22,6 +23,7 @@ void mr_tune_options_init(struct mr_tune_options *o)
 				       .weights = "",
 				       .epochs = 30,
 				       .max_memory = "",
+				       .accelerator = "",
 				       .precision = 0.05,
 				       .scratch = "",
 				       .out = "DIR" };
@@ -33,6 +35,8 @@ void mr_tuned_free(struct mr_tuned *t)
 	free(t->text);
 	free(t->json);
 	free(t->pipeline);
+	free(t->options);
+	free(t->run);
 	*t = (struct mr_tuned){ 0 };
 }
 
@@ -43,6 +47,7 @@ static int set_goal(struct mr_tuning *t, const struct mr_tune_options *o,
 {
 	struct mr_tune_goal *g = &t->goal;
 	double *w = g->weight;
+	const char *name;
 	char end;
 
 	*g = (struct mr_tune_goal){
@@ -51,8 +56,10 @@ static int set_goal(struct mr_tuning *t, const struct mr_tune_options *o,
 		.max_prepare = o->max_prepare,
 		.price_hour = o->price_hour,
 		.price_gb = o->price_gb,
-		.accelerator = o->accelerator,
 	};
+	if (*o->accelerator &&
+	    mr_accelerator_parse(o->accelerator, &g->accelerator, &name, err))
+		return MR_EINVAL;
 	t->precision = o->precision;
 	if (!(t->precision >= 0.005 && t->precision <= 0.5))
 		return mr_err_set(err, MR_EINVAL,
@@ -79,7 +86,9 @@ static int set_memory(struct mr_tuning *t, const char *text, struct mr_err *err)
 	double all = t->split[0].plain * (double)t->samples;
 
 	t->memory = (double)mr_machine_memory() / 2;
-	return *text ? mr_model_cache(text, all, &t->memory, err) : 0;
+	return *text ? mr_model_cache("max-memory", text, all, &t->memory,
+				      err) :
+		       0;
 }
 
 static int set_storage(struct mr_tuning *t, const char *text,
@@ -133,6 +142,19 @@ static void add_notes(struct mr_tuning *t, const struct mr_tuner *u)
 			   "out\n");
 }
 
+/* What to type, to have what was promised. */
+static int fill_commands(const struct mr_tuner *u, const struct mr_strategy *s,
+			 struct mr_tuned *out, struct mr_err *err)
+{
+	struct mr_str options = { 0 }, run = { 0 };
+
+	mr_strategy_options(u->t, s, &options);
+	mr_strategy_run(u->t, s, u->o->out, &run);
+	out->options = mr_str_take(&options);
+	out->run = mr_str_take(&run);
+	return out->options && out->run ? 0 : mr_err_nomem(err, 1);
+}
+
 static int fill_out(const struct mr_tuner *u, struct mr_tuned *out,
 		    struct mr_err *err)
 {
@@ -147,7 +169,7 @@ static int fill_out(const struct mr_tuner *u, struct mr_tuned *out,
 		return 0;
 	s = &t->strategy[t->best];
 	out->found = true;
-	out->pipeline = mr_strategy_text(t, s, u->o->out, s->cache_bytes);
+	out->pipeline = mr_strategy_text(t, s, u->o->out, 0);
 	out->loader = u->o->loader;
 	out->loader.threads = s->threads;
 	out->loader.order = s->order;
@@ -160,7 +182,8 @@ static int fill_out(const struct mr_tuner *u, struct mr_tuned *out,
 	out->store.loader.memory = u->o->loader.memory;
 	out->store.loader.plugins = u->o->loader.plugins;
 	out->store.loader.on_error = u->o->loader.on_error;
-	return out->pipeline ? 0 : mr_err_nomem(err, 1);
+	return out->pipeline ? fill_commands(u, s, out, err) :
+			       mr_err_nomem(err, 1);
 }
 
 static int tune(struct mr_tuner *u, const char *pipeline, struct mr_err *err)
@@ -194,16 +217,22 @@ static int tune(struct mr_tuner *u, const char *pipeline, struct mr_err *err)
 	return e;
 }
 
-/* An option of loaders that means nothing here, and was given all the same. */
+/* An option of loaders that means nothing here, and was given all the same:
+ * why. */
 static const char *stray_option(const struct mr_options *o)
 {
 	if (o->samples)
-		return "samples";
+		return "--samples: how many are looked at follows from "
+		       "--precision";
 	if (o->subset)
-		return "subset";
+		return "--subset: which samples are looked at follows from "
+		       "--precision and the seed";
 	if (o->cold)
-		return "cold";
-	return o->trace && *o->trace ? "trace" : NULL;
+		return "--cold: what is read from the storage is cold anyway";
+	return o->trace && *o->trace ?
+		       "--trace: many runs of parts are not one; trace a run "
+		       "of what comes out of it" :
+		       NULL;
 }
 
 static int check_options(const struct mr_tune_options *o, struct mr_err *err)
@@ -215,10 +244,7 @@ static int check_options(const struct mr_tune_options *o, struct mr_err *err)
 				  "options of another version of the header; "
 				  "call mr_tune_options_init()");
 	if (stray)
-		return mr_err_set(err, MR_EINVAL,
-				  "--%s: which samples are looked at, and how, "
-				  "follows from --precision; leave it out",
-				  stray);
+		return mr_err_set(err, MR_EINVAL, "%s; leave it out", stray);
 	return 0;
 }
 
@@ -247,7 +273,7 @@ int mr_tune(const char *pipeline, const struct mr_tune_options *o,
 	t->other_order = !o->keep_order && t->order == MR_ORDER_SHUFFLE &&
 			 o->loader.ranks <= 1;
 	t->cores = mr_machine_cores();
-	t->best = t->online = t->offline = -1;
+	t->best = t->online = t->offline = t->usual = -1;
 	e = tune(&u, pipeline, err);
 	if (!e)
 		e = fill_out(&u, out, err);

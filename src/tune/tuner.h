@@ -15,7 +15,8 @@ struct mr_tuner {
 	bool local;	  /* the source has files that can be evicted */
 	bool remote;	  /* or has them on a server */
 	bool wide;	  /* batches are large: memory is warmed first */
-	uint64_t subset;  /* samples of the source that are looked at */
+	uint64_t subset;  /* samples of the source that are looked at, */
+	double wanted;	  /* and how many the precision asks for */
 	double rate;	  /* of the pipeline as it is, from memory */
 	const char *what; /* is measured now */
 	double planned;	  /* seconds of it all, for progress, */

@@ -116,6 +116,8 @@ struct mr_tuning {
 	int strategies, cap;
 	struct mr_strategy *strategy;
 	int best, online, offline; /* -1: none */
+	int usual; /* what there is without doing anything: all online, from
+		    * the page cache where that holds the set, else online */
 	int ties, tie[MR_TUNE_SHOWN];
 	int shown, show[MR_TUNE_SHOWN];
 	int evens;
@@ -151,7 +153,8 @@ uint64_t mr_tuning_block(const struct mr_tuning *t, const struct mr_strategy *s,
 /* Samples/s of the source's storage; 0: it sets no limit. */
 double mr_tuning_source_rate(const struct mr_tuning *t);
 
-/* Fills the predicted part, all but what the goal decides. */
+/* Fills the predicted part, all but what the goal decides: an accelerator
+ * is not thought of. */
 void mr_strategy_predict(const struct mr_tuning *t, struct mr_strategy *s);
 
 /* Two that differ in threads alone, or not even in that. */
@@ -162,7 +165,8 @@ bool mr_strategy_alike(const struct mr_strategy *a,
 void mr_strategy_words(const struct mr_tuning *t, const struct mr_strategy *s,
 		       struct mr_str *out);
 
-/* The pipeline of a strategy, whose set is in `dir`; to be freed. */
+/* The pipeline of a strategy, whose set is in `dir`, with a cache of so many
+ * bytes; 0: about as many as it has, said shortly. To be freed. */
 char *mr_strategy_text(const struct mr_tuning *t, const struct mr_strategy *s,
 		       const char *dir, double cache_bytes);
 

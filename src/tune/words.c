@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Strategies in words, and as pipelines and commands. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,28 @@ static void add_quoted(struct mr_str *out, const char *word)
 		    word);
 }
 
+/* So many bytes, or for 0 the strategy's own, in words: rounded up if it is to
+ * hold all there is, else down, to keep to what may be used. */
+static void add_cache(struct mr_str *out, const struct mr_strategy *s,
+		      double bytes)
+{
+	bool own = !(bytes > 0);
+	double unit;
+
+	if (own)
+		bytes = s->cache_bytes;
+	unit = bytes < 10 << 10 ? 1 : bytes < 10 << 20 ? 1 << 10 : 1 << 20;
+	if (bytes < 4096)
+		bytes = 4096; /* the least that there is */
+	if (!own || unit < 2)
+		mr_str_addf(out, " | cache ram=%.0f", bytes);
+	else
+		mr_str_addf(out, " | cache ram=%.0f%c",
+			    s->cache_share < 1 ? floor(bytes / unit) :
+						 ceil(bytes / unit),
+			    unit > 1 << 10 ? 'M' : 'K');
+}
+
 char *mr_strategy_text(const struct mr_tuning *t, const struct mr_strategy *s,
 		       const char *dir, double cache_bytes)
 {
@@ -70,8 +93,7 @@ char *mr_strategy_text(const struct mr_tuning *t, const struct mr_strategy *s,
 		if (i > at)
 			mr_str_addf(&out, " | %s", t->word[i]);
 		if (i == cached)
-			mr_str_addf(&out, " | cache ram=%.0f",
-				    cache_bytes < 4096 ? 4096 : cache_bytes);
+			add_cache(&out, s, cache_bytes);
 	}
 	mr_str_addf(&out, " | %s", t->tail);
 	return mr_str_take(&out);
@@ -126,7 +148,7 @@ void mr_strategy_options(const struct mr_tuning *t, const struct mr_strategy *s,
 void mr_strategy_run(const struct mr_tuning *t, const struct mr_strategy *s,
 		     const char *dir, struct mr_str *out)
 {
-	char *text = mr_strategy_text(t, s, dir, s->cache_bytes);
+	char *text = mr_strategy_text(t, s, dir, 0);
 
 	mr_str_add(out, "millrace run ");
 	add_shell(out, text ? text : "");
@@ -155,18 +177,22 @@ void mr_strategy_store(const struct mr_tuning *t, const struct mr_strategy *s,
 static void gain(const struct mr_tuning *t, struct mr_str *out)
 {
 	const struct mr_strategy *best = &t->strategy[t->best];
+	int than = t->best == t->usual ? t->online : t->usual;
 	const struct mr_strategy *online =
-		t->online >= 0 ? &t->strategy[t->online] : NULL;
+		than >= 0 ? &t->strategy[than] : NULL;
 	char a[32], b[32];
 
 	mr_str_addf(out, ": %s samples/s",
 		    mr_str_count(a, (unsigned long long)(best->warm + 0.5)));
 	if (online && best != online && online->warm > 0)
-		mr_str_addf(out, ", %.*f times the %s of all online",
+		mr_str_addf(out, ", %.*f times the %s of all online%s",
 			    best->warm < 9.95 * online->warm ? 1 : 0,
 			    best->warm / online->warm,
 			    mr_str_count(b, (unsigned long long)(online->warm +
-								 0.5)));
+								 0.5)),
+			    online->cache == MR_CACHE_PAGE ?
+				    " from the page cache" :
+				    " from the storage in every epoch");
 }
 
 static void price(const struct mr_tuning *t, struct mr_str *out)
@@ -181,7 +207,7 @@ static void price(const struct mr_tuning *t, struct mr_str *out)
 		mr_str_addf(out, ", with %s of memory",
 			    mr_str_size(size, s->cache_bytes));
 	for (int i = 0; i < t->evens; i++)
-		if (t->even[i].a == t->best && t->even[i].b == t->online)
+		if (t->even[i].a == t->best && t->even[i].b == t->usual)
 			mr_str_addf(out, "; it pays from epoch %.0f on",
 				    t->even[i].epoch < 1e9 ?
 					    t->even[i].epoch + 0.5 :

@@ -2,6 +2,8 @@
 """tune: what to store, how, what to cache; and apply it."""
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import time
@@ -90,6 +92,14 @@ def test_apply_makes_the_set_and_the_same_batches(mill, photos, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["a set", "new.txt"]
     new = file.read_text()
     assert "records" in new
+    # What it says is the pipeline with the options that the gain is from.
+    options = re.search("^# run with: (.*)$", new, re.M).group(1)
+    used = re.search("^use it: (.*)$", done.stdout, re.M).group(1)
+    command = shlex.split(used)
+    assert command[:2] == ["millrace", "run"]
+    assert command[2] == new.splitlines()[-1]
+    assert command[3:] == options.split() and "--threads" in command
+    assert mill.json(*command[1:], "--epochs", 1)["samples"] == 96
     for order in (["--order", "shuffle"], ["--order", "block"]):
         digests = {mill.digest(p, "--epochs", 2, *order)
                    for p in (text(photos), f"@{file}")}
@@ -122,6 +132,31 @@ def test_a_pipeline_that_begins_with_chance(mill, photos):
     assert {s["after"] for s in got["strategies"]} == {"", "read"}
 
 
+def test_a_precision_that_is_not_reached_is_said(mill, photos, tmp_path):
+    got = mill.json("tune", text(photos), "--seconds", "1", "--precision",
+                    "0.005", "--max-memory", "0")
+    if got["sampled"] < got["samples"]:
+        assert got["notes"][0].startswith("the precision of 0.5 % was not")
+        assert "--seconds" in got["notes"][0]
+
+
+def test_the_chosen_one_is_on_the_front_and_compared_with_what_is(mill, photos):
+    got = tune(mill, text(photos), "--storage", "hdd")
+    by = {s["id"]: s for s in got["strategies"]}
+    assert by[got["best"]]["pareto"]
+    assert all(s["threads"] == got["threads"] for s in by.values()
+               if s["pareto"])
+    # The set would be in the page cache anyway.
+    usual = by[got["baseline"]]
+    assert (usual["split"], usual["cache"], usual["cache_share"]) == \
+        (-1, "page", 1)
+    assert usual["id"] == got["best"] or \
+        "of all online from the page cache" in got["answer"]
+    got = tune(mill, text(photos), "--storage", "hdd", "--max-memory", "0")
+    assert got["baseline"] == got["all_online"]
+    assert "of all online from the storage in every epoch" in got["answer"]
+
+
 @pytest.mark.parametrize("count", [1, 3])
 def test_three_samples_are_a_data_set(mill, tmp_path, count):
     folder = tmp_path / "few"
@@ -151,7 +186,11 @@ def test_a_cache_in_the_pipeline_is_one_of_many(mill, photos):
 @pytest.mark.parametrize("args, code, words", [
     (["--weights", "1,2"], 2, ["weights", "three numbers"]),
     (["--weights", "0,0,0"], 2, ["weights"]),
-    (["--max-memory", "lots"], 2, ["cache", "lots", "35%"]),
+    (["--max-memory", "lots"], 2, ["max-memory", "lots", "35%"]),
+    (["--max-memory", "200%"], 2, ["max-memory '200%'", "up to 100%"]),
+    (["--accelerator", "resnet50-h10"], 2, ["did you mean 'resnet50-h100'"]),
+    (["--seconds", "700"], 2, ["seconds", "at most 600s"]),
+    (["--trace", "x"], 2, ["--trace", "many runs"]),
     (["--storage", "hdd,cache=1G"], 2, ["cache=", "--max-memory"]),
     (["--samples", "5"], 2, ["--samples", "--precision"]),
     (["--cold"], 2, ["--cold", "leave it out"]),

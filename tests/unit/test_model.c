@@ -254,7 +254,43 @@ static void test_an_accelerator_that_waits_is_not_said_to_be_fed(void **state)
 	assert_non_null(strstr(d.verdict, "too few batches were seen"));
 	mr_diagnosis_fini(&d);
 	conclude_uneven(20, 7 * 64 + 63, &d);
-	assert_non_null(strstr(d.verdict, "too few batches were seen"));
+	assert_non_null(strstr(d.verdict, "so few batches that its start "
+					  "counts"));
+	mr_diagnosis_fini(&d);
+}
+
+/* An epoch so short that its cold start is most of it. */
+static void conclude_short(double g, double p, double s, double f,
+			   struct mr_diagnosis *d)
+{
+	*d = job(g, p, s);
+	d->pipeline = strdup("files photos | batch 64");
+	d->samples = 3;
+	d->as_f = about(f);
+	mr_diagnosis_conclude(d);
+}
+
+static void
+test_who_waits_for_most_of_the_time_does_not_set_the_pace(void **state)
+{
+	/* By G, P and S in balance, accelerator-bound, fetch-bound but less. */
+	static const double rate[][4] = { { 500, 8000, 549, 113 },
+					  { 540, 8000, 500, 113 },
+					  { 1785, 12000, 3453, 816 },
+					  { 1786, 9000, 1491, 605 } };
+	struct mr_diagnosis d;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rate) / sizeof(rate[0]); i++) {
+		conclude_short(rate[i][0], rate[i][1], rate[i][2], rate[i][3],
+			       &d);
+		assert_string_equal(d.bottleneck, "storage");
+		assert_non_null(strstr(d.verdict, "so few batches"));
+		mr_diagnosis_fini(&d);
+	}
+	/* Two others may well be in balance. */
+	conclude_short(2000, 300, 300, 280, &d);
+	assert_string_equal(d.bottleneck, "balanced");
 	mr_diagnosis_fini(&d);
 }
 
@@ -491,6 +527,8 @@ int main(void)
 		cmocka_unit_test(test_verdicts_of_all_orders),
 		cmocka_unit_test(
 			test_an_accelerator_that_waits_is_not_said_to_be_fed),
+		cmocka_unit_test(
+			test_who_waits_for_most_of_the_time_does_not_set_the_pace),
 		cmocka_unit_test(
 			test_storage_is_mended_by_a_cache_of_the_right_size),
 		cmocka_unit_test(test_preparation_is_mended_by_threads),

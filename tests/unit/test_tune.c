@@ -374,6 +374,62 @@ static void test_what_was_measured_corrects_the_rest(void **state)
 	done(&t);
 }
 
+static void test_the_first_epoch_of_a_cache_is_corrected_too(void **state)
+{
+	struct mr_tuning t;
+	struct mr_strategy *s;
+
+	(void)state;
+	photos(&t);
+	t.memory = 1e12;
+	judge(&t);
+	/* All online is half as fast as it should be. */
+	s = &t.strategy[t.online];
+	s->sampled = s->warm;
+	s->measured = about(s->warm / 2);
+	mr_tuning_judge(&t);
+	assert_near(s->cold, 400, 0.001);
+	assert_near(find(&t, 0, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_RAM, 3)->cold,
+		    400, 0.001);
+	assert_near(find(&t, 0, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_RAM, 3)->warm,
+		    8000, 0.001);
+	/* What is beyond an accelerator before it is corrected may not be so
+	 * then, and the other way round. */
+	t.goal.accelerator = 500;
+	mr_tuning_judge(&t);
+	assert_near(s->warm, 400, 0.001);
+	t.goal.accelerator = 300;
+	mr_tuning_judge(&t);
+	assert_near(s->warm, 300, 0);
+	done(&t);
+}
+
+static void test_the_gain_is_over_what_there_is_anyway(void **state)
+{
+	struct mr_str answer = { 0 };
+	struct mr_tuning t;
+
+	(void)state;
+	photos(&t);
+	limit(&t, "some", 11e6, 0, 0); /* 100 a second */
+	t.goal.max_storage = 1;
+	t.memory = 1e12;
+	judge(&t);
+	assert_int_equal(t.strategy[t.usual].cache, MR_CACHE_PAGE);
+	assert_near(t.strategy[t.usual].warm, 800, 0.001);
+	mr_tuning_answer(&t, &answer);
+	assert_non_null(strstr(answer.text, "10 times the 800 of all online "
+					    "from the page cache"));
+	mr_str_fini(&answer);
+	done(&t);
+
+	photos(&t);
+	limit(&t, "some", 11e6, 0, 0);
+	judge(&t);
+	assert_int_equal(t.usual, t.online);
+	done(&t);
+}
+
 /* By the definition: nothing else is as good in all and better in one. */
 static void test_the_front_is_what_nothing_beats(void **state)
 {
@@ -401,13 +457,23 @@ static void test_the_front_is_what_nothing_beats(void **state)
 			double a = o->split ? o->storage : 0;
 			double b = s->split ? s->storage : 0;
 
-			beaten |= o->warm > s->warm && a < b &&
-				  o->offline < s->offline &&
+			if (o->threads < t.threads || o->order != t.order)
+				continue;
+			beaten |= o->warm > s->warm && o->cold >= s->cold &&
+				  a < b && o->offline < s->offline &&
 				  o->cache_bytes <= s->cache_bytes;
 		}
 		assert_false(beaten && s->pareto);
+		assert_false(s->pareto && s->threads < t.threads);
 		assert_true(s->score <= 1 + 1e-9 || s->threads < t.threads);
 	}
+	assert_true(t.strategy[t.best].pareto);
+	/* One thread that seems to be faster than two is no way out. */
+	for (int i = 0; i < t.splits; i++)
+		t.split[i].curve[0].rate =
+			about(1.1 * t.split[i].curve[1].rate.mean);
+	mr_tuning_judge(&t);
+	assert_true(t.strategy[t.best].pareto);
 	done(&t);
 }
 
@@ -441,6 +507,16 @@ static void test_a_strategy_is_a_pipeline(void **state)
 				  "decode_image | resize 256 | flip | batch "
 				  "64");
 	free(text);
+	/* for people: up to hold all, else down to keep to the limit */
+	s.cache_bytes = 20450400;
+	s.cache_share = 1;
+	text = mr_strategy_text(&t, &s, "set", 0);
+	assert_non_null(strstr(text, "cache ram=20M |"));
+	free(text);
+	s.cache_share = 0.5;
+	text = mr_strategy_text(&t, &s, "set", 0);
+	assert_non_null(strstr(text, "cache ram=19M |"));
+	free(text);
 	s.split = 3;
 	s.cache = MR_CACHE_NONE;
 	mr_strategy_prepare(&t, &s, "it's", &words);
@@ -464,6 +540,9 @@ int main(void)
 		cmocka_unit_test(test_of_equals_the_simpler_one),
 		cmocka_unit_test(test_epochs_from_which_it_pays),
 		cmocka_unit_test(test_what_was_measured_corrects_the_rest),
+		cmocka_unit_test(
+			test_the_first_epoch_of_a_cache_is_corrected_too),
+		cmocka_unit_test(test_the_gain_is_over_what_there_is_anyway),
 		cmocka_unit_test(test_the_front_is_what_nothing_beats),
 		cmocka_unit_test(test_a_strategy_is_a_pipeline),
 	};
