@@ -205,6 +205,7 @@ static bool get_field(struct json_object *o, struct mr_field_spec *f)
 	struct json_object *name = get(o, "name", json_type_string);
 	struct json_object *dtype = get(o, "dtype", json_type_string);
 	struct json_object *shape = get(o, "shape", json_type_array);
+	struct json_object *rate = get(o, "rate", json_type_boolean);
 	size_t dims = shape ? json_object_array_length(shape) : 0;
 	struct mr_tensor t;
 	int64_t elements;
@@ -215,6 +216,7 @@ static bool get_field(struct json_object *o, struct mr_field_spec *f)
 	snprintf(f->name, sizeof(f->name), "%s", json_object_get_string(name));
 	f->spec.dtype = mr_dtype_parse(json_object_get_string(dtype));
 	f->spec.ndim = (int)dims;
+	f->rated = rate && json_object_get_boolean(rate);
 	for (size_t d = 0; d < dims; d++) {
 		f->spec.shape[d] = json_object_get_int64(
 			json_object_array_get_idx(shape, d));
