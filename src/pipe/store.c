@@ -193,6 +193,21 @@ static int apply_cut(const struct mr_edit *edit, struct mr_pipeline *p,
 		   0;
 }
 
+/* The field that is a file as it is: field 0, of sources that read files and
+ * of a prepared set of nothing but those, as long as no step changes it. */
+static int file_field(const struct mr_plan *p)
+{
+	const char *deferred;
+	bool own = p->source->flags & MR_SOURCE_RAW;
+
+	if (p->source->stands_for)
+		own = p->source->stands_for(p->source_self, &deferred) == 1 &&
+		      !strcmp(p->in.item[0].name, "data");
+	for (int k = 0; k < p->steps; k++)
+		own &= p->step[k].field != 0 || p->step[k].op->pack;
+	return own ? 0 : -1;
+}
+
 static int open_loader(struct job *j, struct cut *c,
 		       const struct mr_options *opt, struct mr_loader **l,
 		       struct mr_err *err)
@@ -207,6 +222,8 @@ static int open_loader(struct job *j, struct cut *c,
 		return e;
 	j->packer.key = (*l)->plan.source->key;
 	j->packer.source = (*l)->plan.source_self;
+	j->packer.file = file_field(&(*l)->plan);
+	j->packer.named = !strcmp((*l)->plan.source->name, "tar");
 	return 0;
 }
 
