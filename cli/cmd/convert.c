@@ -22,7 +22,7 @@ static const struct mr_param options[] = {
 	  "of records: how to pack each field; see millrace list codecs" },
 	{ "level", MR_P_INT, offsetof(C, store.level), "-1", -1, 100, NULL,
 	  "of the codec; -1: its usual one" },
-	{ "shards", MR_P_SIZE, offsetof(C, store.shards), "0", 0, 1e6, NULL,
+	{ "shards", MR_P_INT, offsetof(C, store.shards), "0", 0, 1e6, NULL,
 	  "files; 0: one for each half gigabyte or 262,144 samples" },
 	{ "dry_run", MR_P_BOOL, offsetof(C, store.dry_run), "no", 0, 0, NULL,
 	  "say how much would be stored, and stop" },

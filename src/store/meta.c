@@ -4,6 +4,7 @@
 #include <json-c/json.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include "core/file.h"
@@ -414,6 +415,22 @@ static int get_all(struct json_object *o, struct mr_meta *m, bool part,
 			  path);
 }
 
+/* The plan comes first and goes last. */
+static void not_there(const char *dir, struct mr_err *err)
+{
+	struct mr_err ignored;
+	char path[4096];
+
+	if (!meta_path(dir, true, path, sizeof(path), &ignored) &&
+	    !access(path, F_OK))
+		mr_err_set(err, err->code,
+			   "%s: the data set is not finished; run the same "
+			   "command as before, which goes on where it stopped",
+			   dir);
+	else
+		mr_err_prefix(err, "no prepared data set: ");
+}
+
 int mr_meta_read(struct mr_meta *m, const char *dir, bool part,
 		 struct mr_err *err)
 {
@@ -429,7 +446,7 @@ int mr_meta_read(struct mr_meta *m, const char *dir, bool part,
 		e = read_text(path, &text, &size, err);
 	if (e) {
 		if (!part)
-			mr_err_prefix(err, "no prepared data set: ");
+			not_there(dir, err);
 		goto out;
 	}
 	o = json_tokener_parse(text);
