@@ -67,7 +67,8 @@ struct mr_param {
 	const char *def;	  /* default as the user would write it;
 				   * NULL: must be given */
 	double min, max;	  /* of numbers and of each number in a list */
-	const char *const *words; /* of MR_P_ENUM, ends with NULL */
+	const char *const *words; /* of MR_P_ENUM, ends with NULL; of a list: an
+				   * example for messages, or NULL */
 	const char *help;
 };
 
