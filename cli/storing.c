@@ -45,6 +45,7 @@ static void print_json(const struct mr_store_options *opt,
 	mr_json_text(&j, "stored", r->stored);
 	mr_json_text(&j, "deferred", r->deferred);
 	mr_json_text(&j, "rest", r->rest);
+	mr_json_text(&j, "tail", r->tail);
 	mr_json_real(&j, "seconds", r->seconds, 6);
 	mr_json_real(&j, "write_seconds", r->write_seconds, 6);
 	mr_json_real(&j, "sync_seconds", r->sync_seconds, 6);
@@ -99,8 +100,9 @@ static void print_report(const struct mr_store_options *opt,
 			printf("  %-20s %6.1f %% of the threads' time\n",
 			       st->step[i].name, 100 * st->step[i].share);
 	if (opt->to == MR_TO_RECORDS)
-		printf("use it: millrace run 'records %s%s%s | batch 64'\n",
-		       opt->out, *r->rest ? " | " : "", r->rest);
+		printf("use it: millrace run 'records %s%s%s | %s'\n", opt->out,
+		       *r->rest ? " | " : "", r->rest,
+		       *r->tail ? r->tail : "batch 64");
 }
 
 int cli_store_quietly(const char *command, const char *pipeline,

@@ -22,7 +22,7 @@ static const struct mr_param options[] = {
 	  "of records: how to pack each field; see millrace list codecs" },
 	{ "level", MR_P_INT, offsetof(C, store.level), "-1", -1, 100, NULL,
 	  "of the codec; -1: its usual one" },
-	{ "shards", MR_P_SIZE, offsetof(C, store.shards), "0", 0, 1e6, NULL,
+	{ "shards", MR_P_INT, offsetof(C, store.shards), "0", 0, 1e6, NULL,
 	  "files; 0: one for each half gigabyte or 262,144 samples" },
 	{ "dry_run", MR_P_BOOL, offsetof(C, store.dry_run), "no", 0, 0, NULL,
 	  "say how much would be stored, and stop" },
@@ -55,11 +55,12 @@ const struct cli_command cli_command_convert = {
 	.help = "copy a source into another container",
 	.more = "Steps after the source are done as well, as long as they are\n"
 		"not random.\n"
-		"tar: members KEY.EXT, where bytes keep the extension of the\n"
-		"file that they come from, a label is .cls and arrays are\n"
-		".npy. tfrecord: bytes, int64 and float lists under the\n"
-		"fields' names; arrays as bytes, with NAME/shape and\n"
-		"NAME/dtype.\n"
+		"tar: members KEY.EXT, where a file that no step changed\n"
+		"keeps its extension; other bytes are .jpg, .png, .flac, .mp3\n"
+		"or .wav by how they begin, else called as their field; a\n"
+		"label is .cls and arrays are .npy. tfrecord: bytes, int64\n"
+		"and float lists under the fields' names; arrays as bytes,\n"
+		"with NAME/shape and NAME/dtype.\n"
 		"When it is stopped or killed, the same command goes on where\n"
 		"it was: records in the middle of a shard, others at its\n"
 		"beginning. With --on-error skip, bad samples are left out of\n"

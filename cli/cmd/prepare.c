@@ -28,7 +28,7 @@ static const struct mr_param options[] = {
 	  shuffles,
 	  "bring like bytes of wide types together before packing; auto: "
 	  "where that makes some samples smaller" },
-	{ "shards", MR_P_SIZE, offsetof(P, store.shards), "0", 0, 1e6, NULL,
+	{ "shards", MR_P_INT, offsetof(P, store.shards), "0", 0, 1e6, NULL,
 	  "files; 0: one for each half gigabyte or 262,144 samples" },
 	{ "literal", MR_P_BOOL, offsetof(P, store.literal), "no", 0, 0, NULL,
 	  "store what the last step yields, even where the one before it "

@@ -18,15 +18,17 @@ static const struct synth_kind *const kinds[] = {
 	&synth_kind_nilm,   &synth_kind_html,
 };
 
+static const char *const sizes[] = { "500x375", NULL };
 static const char *const subsamplings[] = { "mixed", "420", "444", NULL };
 
 static const struct mr_param options[] = {
 	MR_INT(struct synth_options, count, "1000", 1, 1e9, "how many samples"),
 	MR_INT(struct synth_options, classes, "10", 1, 100000,
 	       "how many classes; sample i is of class i modulo this"),
-	MR_INTS(struct synth_options, size, "", 8, 16384,
-		"images: the usual width and height, 500x375; png16: of all, "
-		"2592x1728"),
+	{ "size", MR_P_INTS, offsetof(struct synth_options, size), "", 8, 16384,
+	  sizes,
+	  "images: the usual width and height, 500x375; png16: of all, "
+	  "2592x1728" },
 	MR_BOOL(struct synth_options, same_size, "no",
 		"images: all of exactly that size"),
 	MR_INT(struct synth_options, quality, "0", 0, 100,

@@ -462,6 +462,7 @@ struct mr_store_report {
 	char stored[400];      /* the fields as they are stored */
 	char rest[800];	       /* steps that follow, in each epoch, or "" */
 	char deferred[400];    /* steps left to be done on load, or "" */
+	char tail[400];	       /* `batch` and what comes after it, or "" */
 	struct mr_stats stats; /* of the steps, whose names are here: */
 	char names[MR_MAX_STEPS][32];
 };

@@ -25,7 +25,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define MR_PLUGIN_ABI 4
+#define MR_PLUGIN_ABI 5
 
 /* Sets *err and returns code, so that `return mr_err_set(...)` reads well.
  * Adding context to an error: mr_err_prefix(err, "file.npy: "). */
@@ -67,7 +67,8 @@ struct mr_param {
 	const char *def;	  /* default as the user would write it;
 				   * NULL: must be given */
 	double min, max;	  /* of numbers and of each number in a list */
-	const char *const *words; /* of MR_P_ENUM, ends with NULL */
+	const char *const *words; /* of MR_P_ENUM, ends with NULL; of a list: an
+				   * example for messages, or NULL */
 	const char *help;
 };
 
@@ -117,6 +118,7 @@ struct mr_field_spec {
 	char name[MR_NAME_MAX];
 	struct mr_spec spec;
 	int id; /* stays with the field when a step reorders or drops some */
+	bool rated; /* each sample has a rate of sound: mr_opctx.rate */
 };
 
 struct mr_fields {
@@ -149,6 +151,7 @@ enum {
 	MR_OP_ELEMENTS = 4,   /* as many elements come out as go in, each made
 			       * of one: cheap, and prepare may leave it to be
 			       * done on load */
+	MR_OP_RATE = 8,	      /* sets cx->rate; what is prepared keeps it */
 };
 
 /* What a step is given for one sample. */
@@ -162,8 +165,9 @@ struct mr_opctx {
 			 * allocates by itself */
 	struct mr_err *err;
 	/* Of the field that the step works on: samples of sound per second, 0
-	 * as long as no step has said it; it stays with the field. Set it
-	 * where that changes. NULL: nobody asks. */
+	 * as long as no step has said it; it stays with the field. A step
+	 * with MR_OP_RATE sets it. A step that packs is given those of all
+	 * fields, by their ids. NULL: nobody asks. */
 	int64_t *rate;
 };
 
@@ -283,6 +287,9 @@ struct mr_load {
 	 */
 	void *(*room)(const struct mr_load *ld, int field, size_t bytes);
 	struct mr_err *err;
+	/* Of each field that fields() calls rated, for the source to set: the
+	 * sound's samples per second; 0: not known. NULL: nobody asks. */
+	int64_t *rate;
 };
 
 struct mr_source {

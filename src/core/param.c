@@ -406,7 +406,8 @@ void mr_param_range(const struct mr_param *p, struct mr_str *out)
 				    mr_dtype_name((enum mr_dtype)t));
 		break;
 	case MR_P_INTS:
-		mr_str_add(out, "integers such as 224,224,3");
+		mr_str_addf(out, "integers such as %s",
+			    p->words ? p->words[0] : "224,224,3");
 		break;
 	case MR_P_REALS:
 		mr_str_add(out, "numbers such as 0.5,0.25");

@@ -125,6 +125,8 @@ void mr_fields_json(const struct mr_fields *fs, struct mr_json *j)
 		for (int d = 0; d < s->ndim; d++)
 			mr_json_int(j, NULL, s->shape[d]);
 		mr_json_close(j, ']');
+		if (fs->item[i].rated)
+			mr_json_bool(j, "rate", true);
 		mr_json_close(j, '}');
 	}
 	mr_json_close(j, ']');

@@ -21,6 +21,51 @@ struct mr_flac {
 	int failed;	    /* what they set it to */
 };
 
+/* ---- where frames begin ---- */
+
+/* Bytes of a frame's head, without its checksum; 0: it is none. */
+static size_t head_size(const uint8_t *b, size_t n)
+{
+	unsigned block = b[2] >> 4, rate = b[2] & 15, ones = 0;
+	size_t size;
+
+	if (b[0] != 0xff || (b[1] & 0xfe) != 0xf8 || !block || rate == 15 ||
+	    b[3] >> 4 > 10 || b[3] & 1)
+		return 0;
+	while (ones < 8 && b[4] & 0x80u >> ones)
+		ones++;
+	size = 4 + (ones ? ones : 1); /* the number, as UTF-8 */
+	size += block == 6 ? 1 : block == 7 ? 2 : 0;
+	size += rate == 12 ? 1 : rate == 13 || rate == 14 ? 2 : 0;
+	return ones == 1 || ones == 8 || size >= n ? 0 : size;
+}
+
+static uint8_t crc8(const uint8_t *b, size_t n)
+{
+	unsigned c = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		c ^= b[i];
+		for (int k = 0; k < 8; k++)
+			c = c & 0x80 ? (c << 1 ^ 7) & 0xff : c << 1;
+	}
+	return (uint8_t)c;
+}
+
+/* Does another frame begin behind the one that is not whole? Then it is not
+ * the end that is missing. */
+static bool goes_on(const struct mr_flac *f)
+{
+	for (size_t at = f->end + 2; at + 5 < f->n; at++) {
+		const uint8_t *b = f->bytes + at;
+		size_t size = head_size(b, f->n - at);
+
+		if (size && crc8(b, size) == b[size])
+			return true;
+	}
+	return false;
+}
+
 /* ---- what libFLAC calls ---- */
 
 static FLAC__StreamDecoderReadStatus
@@ -81,11 +126,11 @@ static void on_error(const FLAC__StreamDecoder *d,
 	(void)d;
 	if (f->failed)
 		return;
-	f->failed = mr_err_set(f->err, MR_EDATA,
-			       "FLAC: %s%s, at byte %zu, after %zu samples",
-			       f->at == f->n ? "truncated, or corrupt: " : "",
-			       status < MR_COUNT(why) ? why[status] : "error",
-			       f->end, f->to ? f->to->used : 0);
+	f->failed = mr_err_set(
+		f->err, MR_EDATA, "FLAC: %s%s, at byte %zu, after %zu samples",
+		f->at < f->n || goes_on(f) ? "" : "truncated, or corrupt: ",
+		status < MR_COUNT(why) ? why[status] : "error", f->end,
+		f->to ? f->to->used : 0);
 }
 
 /*
@@ -254,6 +299,23 @@ static bool cut(const struct mr_flac *f)
 	return f->n - f->end >= 2 && b[0] == 0xff && (b[1] & 0xfe) == 0xf8;
 }
 
+/* The samples end before they should. */
+static int not_whole(const struct mr_flac *f, size_t samples,
+		     struct mr_err *err)
+{
+	if (f->end == f->n)
+		return mr_err_set(err, MR_EDATA,
+				  "FLAC: truncated: it ends at byte %zu, after "
+				  "%zu of %lld samples",
+				  f->n, samples, (long long)f->s.samples);
+	return mr_err_set(
+		err, MR_EDATA,
+		"FLAC: %s: the frame at byte %zu of %zu is not whole, "
+		"after %zu samples",
+		goes_on(f) ? "corrupt" : "truncated, or corrupt", f->end, f->n,
+		samples);
+}
+
 int mr_flac_decode(struct mr_flac *f, struct mr_pcm *to, struct mr_err *err)
 {
 	int64_t claim = f->s.samples;
@@ -270,8 +332,5 @@ int mr_flac_decode(struct mr_flac *f, struct mr_pcm *to, struct mr_err *err)
 		return stopped(f, err);
 	if (claim < 0 ? !cut(f) : to->used == (size_t)claim)
 		return 0;
-	return mr_err_set(err, MR_EDATA,
-			  "FLAC: truncated: the frame at byte %zu of %zu is "
-			  "not whole, after %zu samples",
-			  f->end, f->n, to->used);
+	return not_whole(f, to->used, err);
 }

@@ -90,6 +90,7 @@ static int add_step(struct mr_plan *plan, int i, struct mr_field_spec *f,
 	}
 	st->bytes = st->fixed ? mr_tensor_bytes(&t) : 0;
 	f->spec = *out;
+	f->rated |= (s->op->flags & MR_OP_RATE) != 0;
 	plan->steps++;
 	return 0;
 }

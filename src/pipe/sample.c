@@ -337,7 +337,8 @@ static int read_sample(struct mr_worker *w, const struct mr_row *r,
 				     .scratch = &w->scratch,
 				     .limit = w->l->sample_max,
 				     .room = room,
-				     .err = &w->err },
+				     .err = &w->err,
+				     .rate = w->rate },
 			     .w = w,
 			     .row = r };
 	uint8_t *data = NULL;
@@ -455,6 +456,7 @@ static int run_pack(struct mr_worker *w, const struct mr_row *r,
 	int e;
 
 	mr_step_context(w, r, st, &rng, &cx);
+	cx.rate = w->rate;
 	for (int i = 0; i < fs->n; i++)
 		in += mr_tensor_bytes(&t[fs->item[i].id]);
 	out.shape[0] = (int64_t)st->op->bound(&cx, fs, t);

@@ -9,9 +9,11 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "core/clock.h"
 #include "core/mem.h"
+#include "core/param.h"
 #include "core/str.h"
 #include "pipe/loader.h"
 #include "pipe/split.h"
@@ -122,6 +124,96 @@ static int note_rest(struct job *j, const struct mr_pipeline *p,
 	return e;
 }
 
+/* ---- where to ---- */
+
+/* The directory as it is found from anywhere, also before it is made, and in
+ * *parent the length of its folder's path; NULL: it has no place yet. */
+static char *place_of(const char *out, size_t *parent)
+{
+	char path[4096], *slash, *real = realpath(out, NULL);
+	size_t n = strlen(out);
+	struct mr_str s = { 0 };
+
+	while (n > 1 && out[n - 1] == '/')
+		n--;
+	if (!real && n < sizeof(path)) {
+		snprintf(path, sizeof(path), "%.*s", (int)n, out);
+		slash = strrchr(path, '/');
+		if (slash)
+			*slash = 0;
+		real = realpath(!slash ? "." : *path ? path : "/", NULL);
+		if (real)
+			mr_str_addf(&s, "%s/%s", strcmp(real, "/") ? real : "",
+				    slash ? slash + 1 : path);
+		free(real);
+		real = mr_str_take(&s);
+	}
+	if (real && *real)
+		*parent = (size_t)(strrchr(real, '/') - real);
+	return real;
+}
+
+/* `files` without ext= takes all that lies below its folder, but for what is
+ * hidden. */
+static bool is_listed(const struct mr_stage *s, const char *place)
+{
+	const struct mr_param *dir = mr_param_find(s->source->params, "dir");
+	const struct mr_param *ext = mr_param_find(s->source->params, "ext");
+	const char *at = s->self;
+	char *root;
+	size_t n;
+	bool in;
+
+	if (strcmp(s->source->name, "files") || !dir || !ext ||
+	    **(const char *const *)(const void *)(at + ext->offset))
+		return false;
+	root = realpath(*(const char *const *)(const void *)(at + dir->offset),
+			NULL);
+	n = root ? strlen(root) : 0;
+	in = root && !strncmp(place, root, n) && (place[n] == '/' || n == 1) &&
+	     !strstr(place + n, "/.");
+	free(root);
+	return in;
+}
+
+/* A set within its own source would be a part of it; and one beside the
+ * samples' files would find their folder changed when it is read. */
+static int check_place(const struct job *j, const struct mr_pipeline *p,
+		       struct mr_err *err)
+{
+	size_t parent = 0;
+	char *place = place_of(j->opt->out, &parent);
+	bool changes = place && is_listed(&p->stage[0], place);
+
+	for (size_t i = 0; place && !changes && i < j->meta.stamps; i++)
+		changes = j->opt->to == MR_TO_RECORDS && access(place, F_OK) &&
+			  strlen(j->meta.stamp[i].path) == parent &&
+			  !strncmp(j->meta.stamp[i].path, place, parent);
+	free(place);
+	return changes ? mr_err_set(err, MR_EINVAL,
+				    "--out %s: lies in a folder that the "
+				    "samples come from, which would change by "
+				    "it; choose one outside",
+				    j->opt->out) :
+			 0;
+}
+
+/* The batches, which no set holds. */
+static int note_tail(struct job *j, const struct mr_pipeline *p,
+		     struct mr_err *err)
+{
+	char *text = NULL;
+	int e, end = mr_split_samples(p);
+
+	if (end == p->n)
+		return 0;
+	e = mr_split_words(p, end, p->n, &text, err);
+	if (!e)
+		snprintf(j->report->tail, sizeof(j->report->tail), "%s", text);
+	free(text);
+	return e;
+}
+
 /* What is to be stored, from the pipeline's types. */
 static int make_plan(struct job *j, struct mr_err *err)
 {
@@ -144,7 +236,11 @@ static int make_plan(struct job *j, struct mr_err *err)
 	if (!e)
 		e = mr_split_describe(&j->split, plan, &j->meta, err);
 	if (!e)
+		e = check_place(j, p, err);
+	if (!e)
 		e = note_rest(j, p, err);
+	if (!e)
+		e = note_tail(j, p, err);
 	if (!e)
 		e = choose_codec(j, err);
 	j->source_samples = j->meta.samples;
@@ -193,6 +289,21 @@ static int apply_cut(const struct mr_edit *edit, struct mr_pipeline *p,
 		   0;
 }
 
+/* The field that is a file as it is: field 0, of sources that read files and
+ * of a prepared set of nothing but those, as long as no step changes it. */
+static int file_field(const struct mr_plan *p)
+{
+	const char *deferred;
+	bool own = p->source->flags & MR_SOURCE_RAW;
+
+	if (p->source->stands_for)
+		own = p->source->stands_for(p->source_self, &deferred) == 1 &&
+		      !strcmp(p->in.item[0].name, "data");
+	for (int k = 0; k < p->steps; k++)
+		own &= p->step[k].field != 0 || p->step[k].op->pack;
+	return own ? 0 : -1;
+}
+
 static int open_loader(struct job *j, struct cut *c,
 		       const struct mr_options *opt, struct mr_loader **l,
 		       struct mr_err *err)
@@ -207,6 +318,8 @@ static int open_loader(struct job *j, struct cut *c,
 		return e;
 	j->packer.key = (*l)->plan.source->key;
 	j->packer.source = (*l)->plan.source_self;
+	j->packer.file = file_field(&(*l)->plan);
+	j->packer.named = !strcmp((*l)->plan.source->name, "tar");
 	return 0;
 }
 
@@ -558,6 +671,8 @@ int mr_store(const char *pipeline, const struct mr_store_options *opt,
 	*report = (struct mr_store_report){ 0 };
 	j.writer.lock = j.writer.fd = j.writer.journal = -1;
 	if (!e)
+		e = mr_writer_check(opt->out, NULL, err);
+	if (!e)
 		e = make_plan(&j, err);
 	if (!e)
 		e = estimate(&j, err);
@@ -565,6 +680,8 @@ int mr_store(const char *pipeline, const struct mr_store_options *opt,
 		choose_shards(&j);
 		e = mr_meta_identify(&j.meta, err);
 	}
+	if (!e && opt->dry_run)
+		e = mr_writer_check(opt->out, &j.meta, err);
 	if (!e)
 		e = check_space(&j, err);
 	if (!e && !opt->dry_run)

@@ -4,6 +4,7 @@
 #include <json-c/json.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include "core/file.h"
@@ -205,6 +206,7 @@ static bool get_field(struct json_object *o, struct mr_field_spec *f)
 	struct json_object *name = get(o, "name", json_type_string);
 	struct json_object *dtype = get(o, "dtype", json_type_string);
 	struct json_object *shape = get(o, "shape", json_type_array);
+	struct json_object *rate = get(o, "rate", json_type_boolean);
 	size_t dims = shape ? json_object_array_length(shape) : 0;
 	struct mr_tensor t;
 	int64_t elements;
@@ -215,6 +217,7 @@ static bool get_field(struct json_object *o, struct mr_field_spec *f)
 	snprintf(f->name, sizeof(f->name), "%s", json_object_get_string(name));
 	f->spec.dtype = mr_dtype_parse(json_object_get_string(dtype));
 	f->spec.ndim = (int)dims;
+	f->rated = rate && json_object_get_boolean(rate);
 	for (size_t d = 0; d < dims; d++) {
 		f->spec.shape[d] = json_object_get_int64(
 			json_object_array_get_idx(shape, d));
@@ -412,6 +415,22 @@ static int get_all(struct json_object *o, struct mr_meta *m, bool part,
 			  path);
 }
 
+/* The plan comes first and goes last. */
+static void not_there(const char *dir, struct mr_err *err)
+{
+	struct mr_err ignored;
+	char path[4096];
+
+	if (!meta_path(dir, true, path, sizeof(path), &ignored) &&
+	    !access(path, F_OK))
+		mr_err_set(err, err->code,
+			   "%s: the data set is not finished; run the same "
+			   "command as before, which goes on where it stopped",
+			   dir);
+	else
+		mr_err_prefix(err, "no prepared data set: ");
+}
+
 int mr_meta_read(struct mr_meta *m, const char *dir, bool part,
 		 struct mr_err *err)
 {
@@ -427,7 +446,7 @@ int mr_meta_read(struct mr_meta *m, const char *dir, bool part,
 		e = read_text(path, &text, &size, err);
 	if (e) {
 		if (!part)
-			mr_err_prefix(err, "no prepared data set: ");
+			not_there(dir, err);
 		goto out;
 	}
 	o = json_tokener_parse(text);

@@ -30,8 +30,8 @@ static int pack(const struct mr_opctx *cx, const struct mr_fields *fs,
 
 	(void)fs;
 	l->drop = p->plan->codec->drop_pack;
-	e = mr_record_pack(p->plan, f, &l->state, cx->scratch, out->data,
-			   (size_t)out->shape[0], &size, cx->err);
+	e = mr_record_pack(p->plan, f, cx->rate, &l->state, cx->scratch,
+			   out->data, (size_t)out->shape[0], &size, cx->err);
 	if (!e)
 		out->shape[0] = (int64_t)size;
 	return e;

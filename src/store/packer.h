@@ -14,6 +14,9 @@ struct mr_packer {
 	/* Of the source, for containers that name their samples. */
 	size_t (*key)(const void *self, uint64_t index, char *buf, size_t cap);
 	const void *source;
+	int file;   /* id of the field that is the sample's file as it is, which
+		     * its key names; or -1 */
+	bool named; /* fields are called by the extensions that they had */
 };
 
 extern const struct mr_op mr_pack_record, mr_pack_tar, mr_pack_tfrecord;

@@ -57,7 +57,7 @@ size_t mr_record_bound(const struct mr_record_plan *p,
 		}
 		if (most > SIZE_MAX / 2 - n)
 			return SIZE_MAX;
-		n += most + MR_RECORD_ALIGN;
+		n += most + MR_RECORD_ALIGN + 8;
 	}
 	return n;
 }
@@ -93,9 +93,25 @@ static int pack_field(const struct mr_record_plan *p, const struct mr_tensor *t,
 	return e;
 }
 
+/* Behind the fields, where who does not look for them is not in their way. */
+static size_t put_rates(const struct mr_record_plan *p, const int64_t *rate,
+			uint8_t *to, size_t at)
+{
+	for (int i = 0; i < p->fields.n; i++) {
+		size_t begin = mr_round_up(at, 8);
+
+		if (!p->fields.item[i].rated)
+			continue;
+		memset(to + at, 0, begin - at);
+		mr_le64_put(to + begin, (uint64_t)rate[p->fields.item[i].id]);
+		at = begin + 8;
+	}
+	return at;
+}
+
 int mr_record_pack(const struct mr_record_plan *p, const struct mr_tensor *t,
-		   void **state, struct mr_arena *scratch, uint8_t *to,
-		   size_t cap, size_t *size, struct mr_err *err)
+		   const int64_t *rate, void **state, struct mr_arena *scratch,
+		   uint8_t *to, size_t cap, size_t *size, struct mr_err *err)
 {
 	size_t at = p->head, head = 0;
 
@@ -125,6 +141,7 @@ int mr_record_pack(const struct mr_record_plan *p, const struct mr_tensor *t,
 			memcpy(to + begin, f->data, plain);
 		at = begin + (stored ? stored : plain);
 	}
+	at = put_rates(p, rate, to, at);
 	*size = mr_round_up(at, MR_RECORD_ALIGN);
 	memset(to + at, 0, *size - at);
 	assert(*size <= cap);
@@ -179,6 +196,29 @@ static int unpack_field(const struct mr_record_plan *p,
 	return 0;
 }
 
+static int get_rates(const struct mr_record_plan *p, const struct mr_load *ld,
+		     const uint8_t *from, size_t size, size_t at)
+{
+	for (int i = 0; i < p->fields.n; i++) {
+		size_t begin = mr_round_up(at, 8);
+		int64_t rate;
+
+		if (!p->fields.item[i].rated)
+			continue;
+		if (begin > size || size - begin < 8)
+			return damaged(ld, p->fields.item[i].name,
+				       "its rate goes beyond the record");
+		rate = (int64_t)mr_le64(from + begin);
+		if (rate < 0)
+			return damaged(ld, p->fields.item[i].name,
+				       "a rate that cannot be");
+		if (ld->rate)
+			ld->rate[i] = rate;
+		at = begin + 8;
+	}
+	return 0;
+}
+
 int mr_record_unpack(const struct mr_record_plan *p, const struct mr_load *ld,
 		     void **state, const uint8_t *from, size_t size,
 		     struct mr_tensor *f)
@@ -224,5 +264,5 @@ int mr_record_unpack(const struct mr_record_plan *p, const struct mr_load *ld,
 		}
 		at = begin + stored;
 	}
-	return 0;
+	return get_rates(p, ld, from, size, at);
 }

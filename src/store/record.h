@@ -6,6 +6,7 @@
  *		dimensions, then its stored bytes when it may be packed
  *	fields  one after another, each aligned; stored bytes equal to the
  *		plain ones mean that it is not packed
+ *	rates   of each field that is rated, i64
  *	zeros   to a multiple of MR_RECORD_ALIGN
  *
  * Where all shapes are fixed and nothing is packed there is no head, and
@@ -42,14 +43,16 @@ void mr_record_plan_init(struct mr_record_plan *p);
 size_t mr_record_bound(const struct mr_record_plan *p,
 		       const struct mr_tensor *t);
 
-/* Write the record; *size is its length. `state` is the codec's. */
+/* Write the record; *size is its length. The rates are numbered as the
+ * tensors. `state` is the codec's. */
 int mr_record_pack(const struct mr_record_plan *p, const struct mr_tensor *t,
-		   void **state, struct mr_arena *scratch, uint8_t *to,
-		   size_t cap, size_t *size, struct mr_err *err);
+		   const int64_t *rate, void **state, struct mr_arena *scratch,
+		   uint8_t *to, size_t cap, size_t *size, struct mr_err *err);
 
 /*
  * Take a record apart: plain fields point into it, packed ones are unpacked
- * to ld->room(). Everything in it is checked against its length.
+ * to ld->room(); rates go to ld->rate. Everything in it is checked against its
+ * length.
  */
 int mr_record_unpack(const struct mr_record_plan *p, const struct mr_load *ld,
 		     void **state, const uint8_t *from, size_t size,

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sample as members of a tar, as WebDataset names them: KEY.EXT. Bytes keep
- * the extension that the sample's file had, whole numbers become text (label
- * is .cls), all else is a NumPy array.
+ * A sample as members of a tar, as WebDataset names them: KEY.EXT. A file
+ * keeps its extension; other bytes get that of the format that they begin as,
+ * or their field's name. Whole numbers become text (label is .cls), all else
+ * is a NumPy array.
  */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/err.h"
 #include "core/mem.h"
@@ -18,7 +20,8 @@ enum {
 	NAME = 100,
 	PREFIX = 155,
 	KEY_MAX = 4096,
-	PATH_MAX_BYTES = KEY_MAX + MR_NAME_MAX + 8,
+	EXT_MAX = 2 * MR_NAME_MAX,
+	PATH_MAX_BYTES = KEY_MAX + EXT_MAX,
 	/* header, long name with its own header, number or array header */
 	MEMBER_MAX = 3 * BLOCK + 2 * PATH_MAX_BYTES + MR_NPY_HEAD,
 };
@@ -44,7 +47,26 @@ static size_t bound(const struct mr_opctx *cx, const struct mr_fields *fs,
 	return n;
 }
 
-/* ---- names ---- */
+/* ---- keys ---- */
+
+/* "/data/part-7.tfrecord[3]": a place in a container, which is no name. Which
+ * container, and the sample's number in the whole set: there may be others of
+ * that name in other folders. */
+static bool place_key(char *key, uint64_t index)
+{
+	char *open = strrchr(key, '['), *base = strrchr(key, '/');
+	char name[MR_NAME_MAX * 4];
+	size_t digits = open ? strspn(open + 1, "0123456789") : 0;
+
+	if (!digits || strcmp(open + 1 + digits, "]") != 0)
+		return false;
+	*open = 0;
+	base = base && base < open ? base + 1 : key;
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(base, "."), base);
+	snprintf(key, KEY_MAX, "%s%s%llu", name, *name ? "-" : "",
+		 (unsigned long long)index);
+	return true;
+}
 
 /* WebDataset takes everything up to the first dot of the last part for the
  * key, so that no other dot may be there. */
@@ -54,6 +76,9 @@ static void plain_key(const struct mr_packer *p, uint64_t index, char *key,
 	size_t n = p->key(p->source, index, key, KEY_MAX);
 	char *base, *dot;
 
+	*ext = 0;
+	if (place_key(key, index))
+		return;
 	if (n >= KEY_MAX)
 		n = KEY_MAX - 1;
 	while (key[0] == '/' || key[0] == '.')
@@ -61,7 +86,6 @@ static void plain_key(const struct mr_packer *p, uint64_t index, char *key,
 	base = strrchr(key, '/');
 	base = base ? base + 1 : key;
 	dot = strrchr(base, '.');
-	*ext = 0;
 	if (dot && dot > base && strlen(dot) < MR_NAME_MAX) {
 		snprintf(ext, MR_NAME_MAX, "%s", dot + 1);
 		*dot = 0;
@@ -95,6 +119,53 @@ static void make_key(const struct mr_packer *p, uint64_t index, char *key,
 	strcat(key, number);
 }
 
+/* ---- extensions ---- */
+
+/* Bytes of a frame of MPEG layer III, or 0. */
+static size_t mp3_frame(const uint8_t *b)
+{
+	static const unsigned rates[] = { 44100, 48000, 32000 };
+	static const unsigned kbits[2][16] = {
+		{ 0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144,
+		  160 },
+		{ 0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256,
+		  320 },
+	};
+	unsigned version = b[1] >> 3 & 3, one = version == 3;
+	unsigned rate = b[2] >> 2 & 3, kbit = kbits[one][b[2] >> 4];
+
+	if (b[0] != 0xff || (b[1] & 0xe6) != 0xe2 || version == 1 ||
+	    rate == 3 || !kbit)
+		return 0;
+	rate = rates[rate] >> (version == 3 ? 0 : version == 2 ? 1 : 2);
+	return (one ? 144000 : 72000) * kbit / rate + (b[2] >> 1 & 1);
+}
+
+/* Two frames, one behind the other: a few bytes could be anything. */
+static bool is_mp3(const uint8_t *b, size_t n)
+{
+	size_t frame;
+
+	if (n >= 10 && !memcmp(b, "ID3", 3) && b[3] < 10)
+		return true;
+	frame = n >= 4 ? mp3_frame(b) : 0;
+	return frame && n >= frame + 4 && mp3_frame(b + frame);
+}
+
+/* What the bytes begin as, or NULL. */
+static const char *format_of(const uint8_t *b, size_t n)
+{
+	if (n >= 3 && !memcmp(b, "\xff\xd8\xff", 3))
+		return "jpg";
+	if (n >= 8 && !memcmp(b, "\x89PNG\r\n\x1a\n", 8))
+		return "png";
+	if (n >= 4 && !memcmp(b, "fLaC", 4))
+		return "flac";
+	if (n >= 12 && !memcmp(b, "RIFF", 4) && !memcmp(b + 8, "WAVE", 4))
+		return "wav";
+	return is_mp3(b, n) ? "mp3" : NULL;
+}
+
 static bool is_bytes(const struct mr_spec *s)
 {
 	return s->dtype == MR_U8 && s->ndim == 1 && s->shape[0] == MR_ANY;
@@ -105,19 +176,56 @@ static bool is_number(const struct mr_spec *s)
 	return s->ndim == 0 && s->dtype < MR_F16;
 }
 
-/* What comes after the key. */
-static void extension(const struct mr_field_spec *f, bool first,
-		      const char *had, char *to, size_t cap)
+/* A field that is called jpg, or seg.jpg. */
+static bool called_so(const char *name, const char *ext)
 {
+	const char *dot = strrchr(name, '.');
+
+	return !strcasecmp(dot ? dot + 1 : name, ext);
+}
+
+/* What comes after the key. */
+static void extension(const struct mr_packer *p, const struct mr_field_spec *f,
+		      const struct mr_tensor *t, const char *had, char *to)
+{
+	const char *format = NULL;
+
+	if (is_bytes(&f->spec) && !p->named)
+		format = format_of(t->data, mr_tensor_bytes(t));
+	if (format && called_so(f->name, format))
+		format = NULL;
 	if (is_number(&f->spec))
-		snprintf(to, cap, "%s",
+		snprintf(to, EXT_MAX, "%s",
 			 strcmp(f->name, "label") || !strcmp(had, "cls") ?
 				 f->name :
 				 "cls");
 	else if (!is_bytes(&f->spec))
-		snprintf(to, cap, "%s.npy", f->name);
+		snprintf(to, EXT_MAX, "%s.npy", f->name);
 	else
-		snprintf(to, cap, "%s", first && *had ? had : f->name);
+		snprintf(to, EXT_MAX, "%s",
+			 f->id == p->file && *had ? had :
+			 format			  ? format :
+						    f->name);
+	/* Or it would be a folder, and the key another. */
+	for (char *c = to; *c; c++)
+		*c = *c == '/' ? '_' : *c;
+}
+
+/* A second picture is NAME.jpg. */
+static void set_apart(char ext[][EXT_MAX], int i, const char *name)
+{
+	char was[EXT_MAX];
+
+	for (int k = 0; k < i; k++) {
+		if (strcasecmp(ext[k], ext[i]))
+			continue;
+		memcpy(was, ext[i], sizeof(was));
+		snprintf(ext[i], EXT_MAX, "%.*s.%.*s", MR_NAME_MAX, name,
+			 MR_NAME_MAX - 2, was);
+		for (char *c = ext[i]; *c; c++)
+			*c = *c == '/' ? '_' : *c;
+		return;
+	}
 }
 
 /* ---- members ---- */
@@ -226,21 +334,23 @@ static size_t lead(const struct mr_field_spec *f, const struct mr_tensor *t,
 static int pack(const struct mr_opctx *cx, const struct mr_fields *fs,
 		const struct mr_tensor *f, struct mr_tensor *out)
 {
-	char key[KEY_MAX], had[MR_NAME_MAX], ext[MR_NAME_MAX + 8];
+	const struct mr_packer *p = cx->self;
+	char key[KEY_MAX], had[MR_NAME_MAX], ext[MR_MAX_FIELDS][EXT_MAX];
 	char name[PATH_MAX_BYTES];
 	uint8_t head[MR_NPY_HEAD], *to = out->data;
-	bool first = true;
 
-	make_key(cx->self, cx->index, key, had);
+	make_key(p, cx->index, key, had);
+	if (p->file < 0)
+		*had = 0;
 	for (int i = 0; i < fs->n; i++) {
 		const struct mr_tensor *t = &f[fs->item[i].id];
 		size_t n = lead(&fs->item[i], t, head);
 		size_t body =
 			is_number(&fs->item[i].spec) ? 0 : mr_tensor_bytes(t);
 
-		extension(&fs->item[i], first, had, ext, sizeof(ext));
-		first &= !is_bytes(&fs->item[i].spec);
-		snprintf(name, sizeof(name), "%s.%s", key, ext);
+		extension(p, &fs->item[i], t, had, ext[i]);
+		set_apart(ext, i, fs->item[i].name);
+		snprintf(name, sizeof(name), "%s.%s", key, ext[i]);
 		to += begin_member(to, name, n + body);
 		memcpy(to, head, n);
 		if (body)

@@ -346,55 +346,88 @@ static int take_dir(struct mr_writer *w, struct mr_err *err)
 }
 
 /* Nothing else is in it. */
-static int check_dir(struct mr_writer *w, struct mr_err *err)
+static int check_dir(const char *name, struct mr_err *err)
 {
 	char path[4200];
 	struct dirent *d;
 	bool part = false, other = false;
-	DIR *dir = opendir(w->dir);
+	DIR *dir = opendir(name);
 
 	if (!dir)
-		return mr_err_sys(err, errno, w->dir, "cannot list");
+		return mr_err_sys(err, errno, name, "cannot list");
 	while ((d = readdir(dir))) {
 		part |= !strcmp(d->d_name, MR_META_PART);
 		other |= strcmp(d->d_name, ".") && strcmp(d->d_name, "..") &&
 			 !is_scrap(d->d_name);
 	}
 	closedir(dir);
-	snprintf(path, sizeof(path), "%s/%s", w->dir, MR_META_NAME);
+	snprintf(path, sizeof(path), "%s/%s", name, MR_META_NAME);
 	if (!part && !access(path, F_OK))
 		return mr_err_set(err, MR_EINVAL,
 				  "%s: holds a prepared data set already; "
 				  "remove it, or choose another --out",
-				  w->dir);
+				  name);
 	if (other && !part)
 		return mr_err_set(err, MR_EINVAL,
 				  "%s: is not empty, and what is in it was not "
 				  "begun by this command; choose another --out",
-				  w->dir);
+				  name);
 	return 0;
 }
 
-/* The plan in the directory is this one, or becomes it. */
-static int take_plan(struct mr_writer *w, struct mr_err *err)
+/* The plan in the directory, if there is one, is this one. */
+static int check_plan(const char *dir, const struct mr_meta *m, bool *there,
+		      struct mr_err *err)
 {
 	char path[4200], why[800];
 	struct mr_meta had;
 	int e;
 
-	snprintf(path, sizeof(path), "%s/%s", w->dir, MR_META_PART);
-	if (access(path, F_OK))
-		return mr_meta_write(w->meta, w->dir, true, err);
-	e = mr_meta_read(&had, w->dir, true, err);
+	snprintf(path, sizeof(path), "%s/%s", dir, MR_META_PART);
+	*there = !access(path, F_OK);
+	if (!*there)
+		return 0;
+	e = mr_meta_read(&had, dir, true, err);
 	if (e)
 		return e;
-	mr_meta_compare(&had, w->meta, why, sizeof(why));
+	mr_meta_compare(&had, m, why, sizeof(why));
 	mr_meta_fini(&had);
 	return *why ? mr_err_set(err, MR_EINVAL,
 				 "%s: holds a part of another data set: %s; "
 				 "remove it, or choose another --out",
-				 w->dir, why) :
+				 dir, why) :
 		      0;
+}
+
+/* Or becomes it. */
+static int take_plan(struct mr_writer *w, struct mr_err *err)
+{
+	bool there;
+	int e = check_plan(w->dir, w->meta, &there, err);
+
+	return e || there ? e : mr_meta_write(w->meta, w->dir, true, err);
+}
+
+static int check_length(const char *dir, struct mr_err *err)
+{
+	if (strlen(dir) <= DIR_MAX)
+		return 0;
+	return mr_err_set(err, MR_EINVAL,
+			  "--out %.60s...: a path of %zu bytes; at most %d "
+			  "leave room for the files' names",
+			  dir, strlen(dir), DIR_MAX);
+}
+
+int mr_writer_check(const char *dir, const struct mr_meta *m,
+		    struct mr_err *err)
+{
+	bool there;
+	int e = check_length(dir, err);
+
+	if (e || access(dir, F_OK))
+		return e;
+	e = check_dir(dir, err);
+	return e || !m ? e : check_plan(dir, m, &there, err);
 }
 
 /* Shards that are finished are passed over. */
@@ -430,15 +463,11 @@ int mr_writer_open(struct mr_writer *w, const char *dir, struct mr_meta *m,
 	m->shard = mr_alloc(m->shards, sizeof(*m->shard), err);
 	if (!w->dir || !m->shard)
 		return MR_ENOMEM;
-	if (strlen(dir) > DIR_MAX)
-		return mr_err_set(
-			err, MR_EINVAL,
-			"--out %.60s...: a path of %zu bytes; at most "
-			"%d leave room for the files' names",
-			dir, strlen(dir), DIR_MAX);
-	e = take_dir(w, err);
+	e = check_length(dir, err);
 	if (!e)
-		e = check_dir(w, err);
+		e = take_dir(w, err);
+	if (!e)
+		e = check_dir(w->dir, err);
 	if (!e)
 		e = take_plan(w, err);
 	if (!e)

@@ -55,6 +55,11 @@ struct mr_writer {
 int mr_writer_open(struct mr_writer *w, const char *dir, struct mr_meta *m,
 		   enum mr_container kind, struct mr_err *err);
 
+/* Would it be refused? Nothing is made, and who else writes there is not
+ * asked. m: the plan, or NULL when it is not known yet. */
+int mr_writer_check(const char *dir, const struct mr_meta *m,
+		    struct mr_err *err);
+
 /*
  * The next sample: its record, which must stay until flush(), and its key. A
  * bad one has the reason as its record.

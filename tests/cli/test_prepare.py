@@ -208,18 +208,91 @@ def test_it_never_overwrites(mill, whole, tmp_path):
     assert [f.name for f in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
 
 
-def test_a_set_of_another_pipeline_is_not_gone_on_with(mill, tmp_path):
-    out = tmp_path / "out"
+def killed(mill, out):
+    """The pipeline of a set that is begun there."""
     p = "synthetic 300,300 u8 count=3000 cost=400us"
     r = mill.start("prepare", p, "--out", out, "--shards", 2)
     r.kill()
     r.wait()
+    return p
+
+
+def test_a_set_of_another_pipeline_is_not_gone_on_with(mill, tmp_path):
+    out = tmp_path / "out"
+    p = killed(mill, out)
     assert (out / "meta.json.part").exists()
     mill.fails("prepare", p.replace("3000", "3001"), "--out", out, code=2,
                says="its pipeline is")
     mill.fails("prepare", p, "--codec", "lz4", "--out", out, code=2,
                says="its codec is none")
-    mill.fails("run", f"records {out} | batch 2", code=1, says="meta.json")
+
+
+def test_a_set_that_is_not_finished_says_so(mill, tmp_path):
+    out = tmp_path / "out"
+    killed(mill, out)
+    for words in (["verify", out], ["run", f"records {out} | batch 2"]):
+        mill.fails(*words, code=1, says=[f"{out}: ", "not finished",
+                                         "the same command"])
+    shutil.rmtree(out)
+    mill.fails("verify", out, code=1, says="no prepared data set")
+    out.mkdir()
+    mill.fails("verify", out, code=1, says="no prepared data set")
+
+
+def test_a_dry_run_is_refused_where_the_run_would_be(mill, tmp_path):
+    p, out = "synthetic 30 u8 count=20", tmp_path / "out"
+    dry = ["--dry-run", "--out", out]
+    mill("prepare", p, *dry)
+    assert not out.exists()
+    out.mkdir()
+    mill("prepare", p, *dry)
+    mill("prepare", p, "--out", out)
+    before = files_of(out)
+    mill.fails("prepare", p, *dry, code=2, says="holds a prepared data set")
+    assert files_of(out) == before
+    (out / "meta.json").rename(out / "mine.json")
+    mill.fails("prepare", p, *dry, code=2, says="is not empty")
+    mill.fails("convert", p, *dry, "--to", "tar", code=2, says="is not empty")
+
+
+def test_a_dry_run_goes_on_with_the_same_plan_only(mill, tmp_path):
+    out, args = tmp_path / "out", ["--shards", 2, "--dry-run"]
+    p = killed(mill, out)
+    mill("prepare", p, "--out", out, *args)
+    mill.fails("prepare", p, "--out", out, "--codec", "lz4", *args, code=2,
+               says="its codec is none")
+
+
+@pytest.mark.parametrize("source,where", [
+    ("files {}", "new"), ("files {}", "a/new"), ("files {}/../in", "new"),
+    ("files {} ext=txt", "a/new"), ("files {} ext=txt", "a/.new"),
+    ("list {}/a/l.csv", "a/new")])
+def test_a_set_within_its_source_is_refused(mill, tmp_path, source, where):
+    for c in "ab":
+        (tmp_path / "in" / c).mkdir(parents=True)
+        (tmp_path / "in" / c / "x.txt").write_text(c)
+    (tmp_path / "in" / "a" / "l.csv").write_text("x.txt,0\n")
+    source = source.format(tmp_path / "in")
+    mill.fails("prepare", source, "--out", tmp_path / "in" / where, code=2,
+               says=["--out", "folder that the samples come from"])
+    mill.fails("prepare", source, "--out", f"in/{where}/", cwd=tmp_path,
+               code=2, says="folder that the samples come from")
+    assert not (tmp_path / "in" / where).exists()
+    mill("prepare", source, "--out", tmp_path / "in2")
+
+
+@pytest.mark.parametrize("source,where", [("files {} ext=txt", "new"),
+                                          ("files {}", ".new")])
+def test_a_set_that_its_source_does_not_see_may_lie_there(mill, tmp_path,
+                                                          source, where):
+    for c in "ab":
+        (tmp_path / "in" / c).mkdir(parents=True)
+        (tmp_path / "in" / c / "x.txt").write_text(c)
+    out = tmp_path / "in" / where
+    source = source.format(tmp_path / "in")
+    mill("prepare", source, "--out", out)
+    assert mill.digest(f"records {out} | batch 2") == \
+        mill.digest(f"{source} | batch 2")
 
 
 def test_two_at_once_are_refused(mill, tmp_path):
@@ -366,7 +439,7 @@ def test_a_disk_that_gets_full_leaves_nothing_that_looks_whole(mill,
     assert r.returncode == 1, err
     assert "No space left" in err and "make room" in err
     assert not (out / "meta.json").exists()
-    mill.fails("run", f"records {out} | batch 2", code=1, says="meta.json")
+    mill.fails("run", f"records {out} | batch 2", code=1, says="not finished")
     os.remove(small_disk / "ballast")
     mill("prepare", "synthetic 300,100 u8 count=40 cost=20ms", "--out", out,
          "--shards", 4)
@@ -505,7 +578,34 @@ def test_it_says_what_is_left_and_how_to_go_on(mill, whole, tmp_path):
     left = "random_crop 32 | flip | normalize imagenet"
     assert f"leaves to each epoch: {left}" in out
     command = out[out.index("use it: millrace run '") + 22:].rstrip("'\n")
-    mill("run", command)
+    assert command == f"records {tmp_path}/out | {left} | batch 8"
+    assert mill.digest(command) == mill.digest(whole)
+
+
+@pytest.mark.parametrize("tail", ["batch 4 pad=0 | pack 100",
+                                  "batch 3 drop_last=yes", "batch 64"])
+def test_how_to_go_on_has_the_batches_as_they_were_given(mill, tmp_path,
+                                                         tail):
+    (tmp_path / "in").mkdir()
+    for i in range(9):
+        (tmp_path / "in" / f"{i}").write_text("text " * i)
+    p = f"files {tmp_path}/in | cast i32"
+    out = mill("prepare", f"{p} | {tail}", "--out", tmp_path / "out").stdout
+    assert f"run 'records {tmp_path}/out | {tail}'\n" in out
+    assert mill.digest(f"records {tmp_path}/out | {tail}") == \
+        mill.digest(f"{p} | {tail}")
+    assert mill.json("prepare", f"{p} | {tail}", "--dry-run", "--out",
+                     tmp_path / "no")["tail"] == tail
+    out = mill("prepare", p, "--out", tmp_path / "none").stdout
+    assert f"run 'records {tmp_path}/none | batch 64'\n" in out
+
+
+@pytest.mark.parametrize("command", ["prepare", "convert"])
+def test_shards_are_a_number(mill, tmp_path, command):
+    for n in ("-1", "two", "1K", "1.5"):
+        mill.fails(command, "synthetic 3 count=4", "--out", tmp_path / "out",
+                   f"--shards={n}", code=2, says=["shards", "an integer"])
+    assert "--shards N" in mill(command, "--help").stdout
 
 
 def test_convert_writes_arrays_as_numpy_reads_them(mill, tmp_path):

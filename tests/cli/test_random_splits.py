@@ -11,6 +11,7 @@ import os
 import random
 import shutil
 import time
+import wave
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ SEED = int(os.environ.get("MILLRACE_SEED", "0"))
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory):
-    """Texts of sources: arrays, pictures and files of many sizes."""
+    """Texts of sources: arrays, pictures, sounds and files of many sizes."""
     root = tmp_path_factory.mktemp("sources")
     rng = np.random.default_rng(1)
     (root / "png").mkdir()
@@ -38,6 +39,11 @@ def sources(tmp_path_factory):
             data = bytes(rng.integers(0, 4, int(rng.integers(0, 900)),
                                       np.uint8))
             (root / "bytes" / c / f"{i}").write_bytes(data)
+    (root / "wav").mkdir()
+    for i, rate in enumerate([8000, 16000, 22050, 16000, 44100]):
+        with wave.open(f"{root}/wav/{i}.wav", "wb") as w:
+            w.setparams((1, 2, rate, 0, "NONE", ""))
+            w.writeframes(rng.integers(-9999, 9999, 300 * i, "i2").tobytes())
     np.save(root / "x.npy", rng.normal(size=(97, 5, 3)).astype("f4"))
     np.save(root / "y.npy", np.arange(97))
     return {
@@ -45,6 +51,8 @@ def sources(tmp_path_factory):
                      f"files {root}/png | decode_image | center_crop 12",
                      "synthetic 13,11,3 u8 count=70 classes=4",
                      "synthetic 12,12,1 u8 count=1"],
+        "sounds": [f"files {root}/wav | decode_audio",
+                   f"files {root}/wav | decode_audio f32 keep"],
         "arrays": [f"npy {root}/x.npy labels={root}/y.npy",
                    f"files {root}/bytes", f"npy {root}/x.npy",
                    "synthetic 3 f64 count=31", "synthetic 40,2 i16 count=300",
@@ -54,6 +62,9 @@ def sources(tmp_path_factory):
 
 def draw_steps(dice, kind):
     steps = []
+    if kind == "sounds":
+        return dice.choices(["resample 8000", "resample 11025",
+                             "resample 16000"], k=dice.randrange(4))
     if kind == "pictures":
         steps = dice.choices(["flip", "flip p=0.3", "center_crop 9",
                               "resize 12", "random_crop 9 padding=2",
@@ -93,7 +104,7 @@ class Case:
     def __init__(self, mill, dice, sources, top):
         self.mill, self.dice, self.top = mill, dice, top
         self.log, self.deferred = [], 0
-        kind = dice.choice(["pictures", "arrays"])
+        kind = dice.choice(["pictures", "arrays", "sounds"])
         source = dice.choice(sources[kind])
         self.steps = source.split(" | ") + draw_steps(dice, kind)
         self.batch = f"batch {dice.choice([1, 3, 8])}" + (

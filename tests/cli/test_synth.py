@@ -389,3 +389,10 @@ def test_a_signal_leaves_no_half_array(tmp_path):
     assert p.returncode != 0
     assert "stopped after 0 files" in err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["images", "png16"])
+@pytest.mark.parametrize("size", ["abc", "5x5", "100x"])
+def test_a_size_is_a_width_and_a_height(tmp_path, kind, size):
+    r = synth(kind, tmp_path / "out", "--size", size, code=2)
+    assert "500x375" in r.stderr

@@ -51,6 +51,8 @@ static void plan_of(struct mr_record_plan *p, uint8_t choice)
 	if (choice & 2)
 		mr_fields_add(&p->fields, "c", MR_I16, 2, fixed);
 	mr_fields_add(&p->fields, "d", MR_I64, 0, NULL);
+	p->fields.item[0].rated = choice & 64;
+	p->fields.item[1].rated = choice & 32;
 	p->codec = mr_codec_find(codec[choice / 4 % 5]);
 	p->level = p->codec->def;
 	p->shuffle = choice & 128;
@@ -72,7 +74,8 @@ static void fuzz_record(const uint8_t *data, size_t size)
 	ld.ld = (struct mr_load){ .scratch = &ld.scratch,
 				  .limit = 1 << 20,
 				  .room = loaded_room,
-				  .err = &ld.err };
+				  .err = &ld.err,
+				  .rate = ld.rate };
 	loaded_begin(&ld, 0);
 	if (!mr_record_unpack(&p, &ld.ld, &state, copy, size - 1, ld.f))
 		look_at(&ld);

@@ -130,6 +130,22 @@ def test_a_flipped_bit_of_flac_is_noticed_or_does_no_harm(tmp_path):
         same(a, x.astype("i2"))
 
 
+@needs_flac
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_flac_is_truncated_only_where_its_end_is_missing(tmp_path, stream):
+    f = sounds.flac(sounds.ints(9000, 1, 16), 16, stream=stream,
+                    options=["--blocksize=1024"])
+    s = frames_of(f)
+    rng = np.random.default_rng(4)
+    for _ in range(60):
+        at = int(rng.integers(s[2] + 8, s[-2]))
+        data = f[:at] + bytes([f[at] ^ 1 << rng.integers(8)]) + f[at + 1:]
+        assert "truncated" not in bad_of(tmp_path, data)
+    for at in rng.integers(s[2] + 8, len(f), 20):
+        if at not in s:
+            assert "truncated" in bad_of(tmp_path, f[:int(at)])
+
+
 # ---- MP3 ----
 
 def xing(frames, claim):

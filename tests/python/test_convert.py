@@ -7,9 +7,13 @@ import tarfile
 
 import numpy as np
 import pytest
+from PIL import Image
 
+import pictures
+import sounds
 from conftest import BUILD, ROOT
-from containers import read_records, samples
+from containers import (example, mds_write, read_records, record, samples,
+                        shared)
 
 BIN = ROOT / BUILD / "millrace"
 
@@ -106,6 +110,128 @@ def test_arrays_in_tars_are_numpys(tmp_path, dtype):
                     labels.append(int(t.extractfile(m).read()))
     assert np.array_equal(got, a) and got[0].dtype == a.dtype
     assert labels == list(range(-5, 6))
+
+
+def groups(tars):
+    """[(key, {extension: bytes})] as WebDataset groups members: by their
+    names up to the first dot after the last slash."""
+    out = []
+    for path in tars:
+        with tarfile.open(path) as t:
+            for m in t:
+                folder, slash, name = m.name.rpartition("/")
+                key, _, ext = name.partition(".")
+                key = folder + slash + key
+                if not out or out[-1][0] != key:
+                    out.append((key, {}))
+                assert ext not in out[-1][1]
+                out[-1][1][ext] = t.extractfile(m).read()
+    return out
+
+
+def is_grouped(tars, want, names):
+    """All samples of a source are there: fields by their extensions."""
+    got = groups(tars)
+    assert len(got) == len({key for key, _ in got}) == len(want)
+    for i, (key, members) in enumerate(got):
+        assert "[" not in key and not key.startswith("/")
+        assert set(members) == set(names)
+        for ext, name in names.items():
+            a = want[i][name]
+            assert members[ext] == (a.tobytes() if a.ndim else b"%d" % a)
+
+
+REAL = {
+    "mds": ("mds {}/inet40", {"jpg": "image", "file": "file",
+                              "cls": "label"}),
+    "tfrecord": ("tfrecord {}/dmlab-train.tfrecord-00000-of-00001",
+                 {"jpg": "image", "filename": "filename", "cls": "label"}),
+    "lmdb": ("lmdb {}/inet40.lmdb", {"jpg": "data"}),
+}
+
+
+@pytest.mark.parametrize("kind", REAL)
+def test_containers_become_tars(tmp_path, kind):
+    text, names = REAL[kind]
+    source = text.format(shared(kind))
+    tars = convert(source, "tar", tmp_path / "out", "--shards", 2)
+    want = samples(source)
+    is_grouped(tars, want, names)
+    same(samples(f"tar {tmp_path}/out/*.tar"), want, names)
+
+
+def picture(kind, i, h=9, w=8):
+    return pictures.encoded(Image.fromarray(pictures.photo(h, w, seed=i)),
+                            kind)
+
+
+def kinds():
+    """Of each format that is known by how it begins, two."""
+    for i in range(2):
+        x = sounds.ints(2000 + i, 1, 16)
+        yield {"jpg": picture("JPEG", i),
+               "png": picture("PNG", i),
+               "wav": sounds.wav_ints(x, 16), "mp3": sounds.mp3(4 + i),
+               "flac": b"fLaC" + bytes(60 + i), "txt": b"plain text"}
+
+
+@pytest.mark.parametrize("container", ["mds", "tfrecord"])
+def test_bytes_are_called_by_how_they_begin(tmp_path, container):
+    rows = [{f"a/{k}": v for k, v in row.items()} for row in kinds()]
+    if container == "mds":
+        mds_write(tmp_path / "in", {k: "bytes" for k in rows[0]},
+                  [rows[:1], rows[1:]])
+        source = f"mds {tmp_path}/in"
+    else:
+        for i, row in enumerate(rows):
+            (tmp_path / f"x.y-{i}").write_bytes(record(example(
+                {k: [v] for k, v in row.items()})))
+        source = f"tfrecord {tmp_path}/x.y-*"
+    tars = convert(source, "tar", tmp_path / "out")
+    names = {k: f"a/{k}" for k in ("jpg", "png", "wav", "mp3", "flac")}
+    is_grouped(tars, samples(source), {**names, "a_txt": "a/txt"})
+
+
+def test_two_pictures_of_a_sample_stay_apart(tmp_path):
+    rows = [{"left": picture("JPEG", i),
+             "right": picture("JPEG", i, 8, 9)}
+            for i in range(3)]
+    mds_write(tmp_path / "in", {"left": "bytes", "right": "bytes"}, [rows])
+    tars = convert(f"mds {tmp_path}/in", "tar", tmp_path / "out")
+    names = {"jpg": "left", "right.jpg": "right"}
+    want = samples(f"mds {tmp_path}/in")
+    is_grouped(tars, want, names)
+    same(samples(f"tar {tars[0]}"), want, names)
+
+
+def test_a_tar_of_a_tar_has_its_names(tmp_path):
+    """Whatever the bytes begin as."""
+    photo = picture("JPEG", 0)
+    with tarfile.open(tmp_path / "x.tar", "w") as t:
+        for i in range(3):
+            for ext in ("jpeg", "seg.img", "txt"):
+                m = tarfile.TarInfo(f"d/{i}.{ext}")
+                m.size = len(photo)
+                t.addfile(m, io.BytesIO(photo))
+    tars = convert(f"tar {tmp_path}/x.tar", "tar", tmp_path / "out")
+    assert [(k, sorted(m)) for k, m in groups(tars)] == [
+        (f"d/{i}", ["jpeg", "seg.img", "txt"]) for i in range(3)]
+
+
+def test_only_a_file_that_no_step_changed_keeps_its_extension(tmp_path):
+    (tmp_path / "in").mkdir()
+    for i in range(2):
+        (tmp_path / "in" / f"{i}.html").write_text(
+            f"<p>{'Words of a text. ' * 40}</p>")
+    source = f"files {tmp_path}/in"
+    convert(source, "records", tmp_path / "set")
+    convert(f"{source} | extract_text", "records", tmp_path / "text")
+    for text, ext in ((source, "html"), (f"records {tmp_path}/set", "html"),
+                      (f"{source} | extract_text", "data"),
+                      (f"records {tmp_path}/text", "data")):
+        out = tmp_path / "".join(c for c in text if c.isalpha())
+        got = groups(convert(text, "tar", out))
+        assert [sorted(m) for _, m in got] == [sorted(["cls", ext])] * 2
 
 
 # ---- tfrecord ----

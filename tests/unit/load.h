@@ -17,6 +17,7 @@ struct loaded {
 	struct mr_fields fields;
 	struct mr_tensor f[MR_MAX_FIELDS];
 	void *room[MR_MAX_FIELDS];
+	int64_t rate[MR_MAX_FIELDS];
 	struct mr_err err;
 };
 
@@ -45,7 +46,8 @@ static inline void loaded_init(struct loaded *o, const struct mr_source *src,
 				  .scratch = &o->scratch,
 				  .limit = (size_t)64 << 20,
 				  .room = loaded_room,
-				  .err = &o->err };
+				  .err = &o->err,
+				  .rate = o->rate };
 	if (src->local)
 		o->ld.local = calloc(1, src->local);
 }
@@ -56,6 +58,7 @@ static inline void loaded_begin(struct loaded *o, uint64_t index)
 	for (int i = 0; i < o->fields.n; i++) {
 		free(o->room[i]);
 		o->room[i] = NULL;
+		o->rate[i] = 0;
 		o->f[i] = mr_tensor_of(&o->fields.item[i].spec);
 	}
 	mr_arena_reset(&o->scratch);

@@ -116,8 +116,14 @@ static void random_plan(struct mr_record_plan *p, uint64_t *seed)
 			f->spec.shape[d] = draw(seed) % 3 ?
 						   (int64_t)(draw(seed) % 9) :
 						   MR_ANY;
+		f->rated = draw(seed) % 3 == 0;
 	}
 	mr_record_plan_init(p);
+}
+
+static int64_t rate_of(int field)
+{
+	return field % 4 ? 16000 + ((int64_t)field << 30) : 0;
 }
 
 /* A value for each: noise, or much of the same. */
@@ -155,7 +161,8 @@ static void begin_load(struct loaded *o, const struct mr_record_plan *p)
 	o->ld = (struct mr_load){ .scratch = &o->scratch,
 				  .limit = (size_t)1 << 20,
 				  .room = loaded_room,
-				  .err = &o->err };
+				  .err = &o->err,
+				  .rate = o->rate };
 	loaded_begin(o, 0);
 }
 
@@ -163,6 +170,14 @@ static void end_load(struct loaded *o)
 {
 	loaded_begin(o, 0);
 	mr_arena_fini(&o->scratch);
+}
+
+static bool same_rates(const struct mr_record_plan *p, const int64_t *rate)
+{
+	for (int i = 0; i < p->fields.n; i++)
+		if (rate[i] != (p->fields.item[i].rated ? rate_of(i) : 0))
+			return false;
+	return true;
 }
 
 static bool same_fields(const struct mr_record_plan *p,
@@ -186,12 +201,15 @@ static uint8_t *make_record(const struct mr_record_plan *p,
 	size_t cap = mr_record_bound(p, t);
 	struct mr_arena scratch;
 	uint8_t *big = malloc(cap), *exact;
+	int64_t rate[MR_MAX_FIELDS];
 	void *state = NULL;
 	struct mr_err err;
 
+	for (int i = 0; i < MR_MAX_FIELDS; i++)
+		rate[i] = rate_of(i);
 	mr_arena_init(&scratch, (size_t)1 << 20);
 	memset(big, 0xa5, cap);
-	if (mr_record_pack(p, t, &state, &scratch, big, cap, size, &err))
+	if (mr_record_pack(p, t, rate, &state, &scratch, big, cap, size, &err))
 		fail_msg("%s", err.text);
 	assert_true(*size <= cap && *size % MR_RECORD_ALIGN == 0);
 	if (p->codec->drop_pack)
@@ -239,6 +257,13 @@ static void test_records_come_back_as_they_were(void **state)
 		if (unpack(&p, &o, record, n))
 			fail_msg("round %d: %s", r, o.err.text);
 		assert_true(same_fields(&p, t, o.f));
+		assert_true(same_rates(&p, o.rate));
+		/* And for who does not look for rates. */
+		for (int i = 0; i < p.fields.n; i++)
+			p.fields.item[i].rated = false;
+		assert_int_equal(unpack(&p, &o, record, n), 0);
+		assert_true(same_fields(&p, t, o.f));
+		assert_true(same_rates(&p, o.rate));
 		end_load(&o);
 		free(record);
 		free(again);
@@ -259,6 +284,25 @@ static void test_fixed_records_have_no_head(void **state)
 	assert_int_equal(p.head, 0);
 	assert_int_equal(p.field[0].align, 64);
 	assert_int_equal(p.field[1].align, 8);
+}
+
+static void test_a_rate_below_zero_is_damage(void **state)
+{
+	struct mr_record_plan p = { .codec = mr_codec_find("none") };
+	uint8_t record[MR_RECORD_ALIGN] = { [15] = 0x80 };
+	struct loaded o;
+
+	(void)state;
+	mr_fields_add(&p.fields, "label", MR_I64, 0, NULL);
+	p.fields.item[0].rated = true;
+	mr_record_plan_init(&p);
+	begin_load(&o, &p);
+	assert_int_equal(unpack(&p, &o, record, sizeof(record)), MR_EDATA);
+	assert_non_null(strstr(o.err.text, "rate"));
+	record[15] = 0;
+	assert_int_equal(unpack(&p, &o, record, sizeof(record)), 0);
+	assert_int_equal(unpack(&p, &o, record, 15), MR_EDATA);
+	end_load(&o);
 }
 
 /* Every byte that is read lies in the record: ASan looks on. */
@@ -449,6 +493,7 @@ static void strange_meta(struct mr_meta *m)
 	m->deferred = mr_strdup("cast f32", NULL);
 	mr_fields_add(&m->record.fields, "checksum", MR_F32, 2, shape);
 	mr_fields_add(&m->record.fields, "label", MR_I64, 0, NULL);
+	m->record.fields.item[0].rated = true;
 	m->record.codec = mr_codec_find("zstd");
 	m->record.level = 3;
 	mr_record_plan_init(&m->record);
@@ -494,6 +539,8 @@ static void test_strange_names_come_back_from_meta(void **state)
 				    n.stamp[i].changed == m.stamp[i].changed);
 		}
 		assert_int_equal(n.record.fields.n, 2);
+		assert_true(n.record.fields.item[0].rated &&
+			    !n.record.fields.item[1].rated);
 		assert_int_equal(n.record.head, m.record.head);
 		assert_true(!part == !!n.shard);
 		if (!part)
@@ -734,6 +781,7 @@ int main(void)
 		cmocka_unit_test(test_a_full_disk_is_told),
 		cmocka_unit_test(test_records_come_back_as_they_were),
 		cmocka_unit_test(test_fixed_records_have_no_head),
+		cmocka_unit_test(test_a_rate_below_zero_is_damage),
 		cmocka_unit_test(
 			test_damaged_records_are_refused_or_read_inside),
 		cmocka_unit_test(

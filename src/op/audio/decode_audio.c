@@ -230,6 +230,7 @@ static int run(const struct mr_opctx *cx, const struct mr_tensor *in,
 const struct mr_op mr_op_decode_audio = {
 	.name = "decode_audio",
 	.help = "FLAC, MP3 or WAV bytes to samples of sound, i16 or f32",
+	.flags = MR_OP_RATE,
 	.size = sizeof(struct decode_audio),
 	.params = params,
 	.infer = infer,

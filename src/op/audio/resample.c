@@ -250,6 +250,7 @@ const struct mr_op mr_op_resample = {
 	.help = "sound at another rate, band-limited; n samples become n * "
 		"rate "
 		"/ from, rounded to the nearest number",
+	.flags = MR_OP_RATE,
 	.size = sizeof(struct resample),
 	.params = params,
 	.infer = infer,
