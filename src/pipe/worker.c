@@ -20,8 +20,9 @@ enum {
 	STRIDE = 8,
 	BRIEF_NS = 500 * 1000, /* batches below share wake-ups, which come */
 	OWED_NS = 400 * 1000,  /* at most about this late */
-	WHOLE_NS = 100 * 1000 * 1000, /* ragged batches up to this are one claim:
-				      * joining costs more than waiting */
+	/* Ragged batches up to this are one claim: joining costs more than
+	 * waiting. */
+	WHOLE_NS = 100 * 1000 * 1000,
 	/* Storage that delays each sample so much, in so many of the last 8
 	 * claims, is worth reading ahead. */
 	SLOW_NS = 50 * 1000,
