@@ -12,6 +12,7 @@
 #include "core/file.h"
 #include "core/machine.h"
 #include "core/mem.h"
+#include "core/str.h"
 #include "trace/merge.h"
 #include "trace/sampler.h"
 
@@ -49,6 +50,19 @@ static int my_rank(void)
 	return -1;
 }
 
+/* Why the folder could not be made. */
+static int no_parts(const char *parts, const char *base, int errnum,
+		    struct mr_err *err)
+{
+	if (errnum != EEXIST)
+		return mr_err_sys(err, errnum, parts, "cannot make");
+	return mr_err_set(err, MR_EIO,
+			  "%s is there already: another trace is being "
+			  "recorded to %s, or one was cut off. `millrace trace "
+			  "%s` makes a trace of what is in it; then remove it",
+			  parts, base, parts);
+}
+
 /* FILE.parts, each rank its own: they may share a folder. */
 static int make_parts(const char *out, char **parts, struct mr_err *err)
 {
@@ -65,14 +79,8 @@ static int make_parts(const char *out, char **parts, struct mr_err *err)
 		e = mr_err_nomem(err, n);
 	} else {
 		snprintf(*parts, n, "%s.parts", base);
-		if (mkdir(*parts, 0777) && errno == EEXIST)
-			e = mr_err_set(err, MR_EIO,
-				       "%s is there already: another trace is "
-				       "being recorded to %s, or one was cut "
-				       "off; remove it",
-				       *parts, base);
-		else if (access(*parts, W_OK))
-			e = mr_err_sys(err, errno, *parts, "cannot make");
+		if (mkdir(*parts, 0777))
+			e = no_parts(*parts, base, errno, err);
 	}
 	free(base);
 	if (e) {
@@ -171,8 +179,35 @@ static void nothing_seen(const char *parts, const char *command)
 			command);
 }
 
+/* Then there are files with the ranks' names only. */
+static bool ranked(const char *out)
+{
+	return access(out, F_OK) != 0;
+}
+
+/* Where it is, and what one does with it. */
+static void tell(const char *out, const struct mr_merged *got, bool hint)
+{
+	char n[32];
+
+	fprintf(stderr, "millrace: %s: %s spans", out,
+		mr_str_count(n, got->spans));
+	if (ranked(out))
+		fprintf(stderr,
+			"; of %u rank%s, each in a file of its own, with "
+			".rankN before the extension\n",
+			got->traces, got->traces > 1 ? "s" : "");
+	else if (hint)
+		fprintf(stderr,
+			"; `millrace trace %s` says what is in it, with -o "
+			"FILE.html as a page\n",
+			out);
+	else
+		fputs("\n", stderr);
+}
+
 static int gather(char *const argv[], const char *parts, const char *out,
-		  int status, struct mr_err *err)
+		  int status, bool hint, struct mr_err *err)
 {
 	char *text = meta(argv, status);
 	struct mr_merged got = { 0 };
@@ -188,14 +223,31 @@ static int gather(char *const argv[], const char *parts, const char *out,
 		if (got.parts)
 			unlink(out);
 	}
-	if (got.traces > 1)
-		fprintf(stderr, "millrace: %u ranks, a trace for each\n",
-			got.traces);
+	if (got.spans && (hint || ranked(out)))
+		tell(out, &got, hint);
 	cli_child_remove(parts);
 	return got.spans ? 0 : 1;
 }
 
-int cli_trace_command(char *const argv[], const char *out, int hz,
+int cli_trace_parts(const char *parts, const char *out, struct mr_err *err)
+{
+	struct mr_merged got = { 0 };
+	int e = mr_merge(parts, out, "{\"foreign\": true}", &got, err);
+
+	if (e)
+		return e;
+	if (!got.spans) {
+		if (got.parts)
+			unlink(out);
+		return mr_err_set(err, MR_EDATA, "%s: nothing was recorded",
+				  parts);
+	}
+	tell(out, &got, false);
+	fprintf(stderr, "millrace: %s stays: remove it\n", parts);
+	return 0;
+}
+
+int cli_trace_command(char *const argv[], const char *out, int hz, bool hint,
 		      struct mr_err *err, int *status)
 {
 	char *parts = NULL;
@@ -210,7 +262,7 @@ int cli_trace_command(char *const argv[], const char *out, int hz,
 		if (e)
 			cli_child_remove(parts);
 		else
-			e = gather(argv, parts, out, *status, err);
+			e = gather(argv, parts, out, *status, hint, err);
 	}
 	free(parts);
 	return e;
