@@ -13,8 +13,13 @@
 #include "core/machine.h"
 #include "core/mem.h"
 #include "core/str.h"
+#include "trace/events.h"
 #include "trace/merge.h"
 #include "trace/sampler.h"
+
+#define META "meta.json"
+
+enum { META_MAX = 1 << 20 };
 
 /* ---- where things are ---- */
 
@@ -90,6 +95,43 @@ static int make_parts(const char *out, char **parts, struct mr_err *err)
 	return e;
 }
 
+static int write_text(const char *path, const char *text, struct mr_err *err)
+{
+	/* the command is to find the signal as it was */
+	void (*old)(int) = signal(SIGXFSZ, SIG_IGN);
+	FILE *f = fopen(path, "we");
+	int bad = !f || fputs(text, f) < 0 ? errno : 0;
+
+	if (f && fclose(f) && !bad)
+		bad = errno;
+	signal(SIGXFSZ, old);
+	return bad ? mr_err_sys(err, bad, path, "cannot write") : 0;
+}
+
+/* What the command's threads are to count, and how: tried here, once, and
+ * found there by the hooks, which count nothing without the file. The command
+ * runs in any case. */
+static void tell_events(struct mr_events *events, const char *parts)
+{
+	struct mr_json j = { 0 };
+	char path[4096], *text;
+	struct mr_err err;
+	int e;
+
+	if (!events->n)
+		return;
+	snprintf(path, sizeof(path), "%s/events.json", parts);
+	mr_events_plan(events, &j);
+	text = mr_str_take(&j.out);
+	e = text ? write_text(path, text, &err) : mr_err_nomem(&err, 1);
+	free(text);
+	if (!e)
+		return;
+	fprintf(stderr, "millrace: nothing is counted: %s\n", err.text);
+	unlink(path);
+	events->n = 0;
+}
+
 /* ---- the command ---- */
 
 /* Which functions the command and its children run in, into a file of its
@@ -141,8 +183,10 @@ static int run(char *const argv[], const char *parts, int hz, int *status,
 
 /* ---- the trace ---- */
 
-/* What the command is and where it ran; to be freed. */
-static char *meta(char *const argv[], int status)
+/* What the command is and where it ran, and how it ended unless that is NULL;
+ * to be freed. */
+static char *meta(char *const argv[], const struct mr_events *events,
+		  const int *status)
 {
 	struct mr_json j = { 0 };
 	char *line = cli_child_line(argv);
@@ -152,10 +196,13 @@ static char *meta(char *const argv[], int status)
 	mr_json_text(&j, "version", mr_version());
 	mr_json_bool(&j, "foreign", true);
 	mr_json_text(&j, "clock", "monotonic");
-	mr_json_int(&j, WIFSIGNALED(status) ? "signal" : "exit",
-		    WIFSIGNALED(status) ? WTERMSIG(status) :
-					  WEXITSTATUS(status));
+	if (status && WIFSIGNALED(*status))
+		mr_json_int(&j, "signal", WTERMSIG(*status));
+	else if (status)
+		mr_json_int(&j, "exit", WEXITSTATUS(*status));
 	mr_machine_json(&j);
+	if (events->n)
+		mr_events_json(events, &j);
 	mr_json_close(&j, '}');
 	free(line);
 	return mr_str_take(&j.out);
@@ -206,10 +253,11 @@ static void tell(const char *out, const struct mr_merged *got, bool hint)
 		fputs("\n", stderr);
 }
 
-static int gather(char *const argv[], const char *parts, const char *out,
-		  int status, bool hint, struct mr_err *err)
+static int gather(char *const argv[], const struct mr_events *events,
+		  const char *parts, const char *out, int status, bool hint,
+		  struct mr_err *err)
 {
-	char *text = meta(argv, status);
+	char *text = meta(argv, events, &status);
 	struct mr_merged got = { 0 };
 	int e = text ? mr_merge(parts, out, text, &got, err) :
 		       mr_err_nomem(err, 1);
@@ -229,11 +277,32 @@ static int gather(char *const argv[], const char *parts, const char *out,
 	return got.spans ? 0 : 1;
 }
 
+/* For whoever comes later, if this process is killed. */
+static void leave_meta(char *const argv[], const struct mr_events *events,
+		       const char *parts)
+{
+	char *text = meta(argv, events, NULL), path[4096];
+	struct mr_err ignored;
+
+	snprintf(path, sizeof(path), "%s/" META, parts);
+	if (text)
+		write_text(path, text, &ignored);
+	free(text);
+}
+
 int cli_trace_parts(const char *parts, const char *out, struct mr_err *err)
 {
 	struct mr_merged got = { 0 };
-	int e = mr_merge(parts, out, "{\"foreign\": true}", &got, err);
+	char path[4096], *text = NULL;
+	size_t n;
+	int e;
 
+	snprintf(path, sizeof(path), "%s/" META, parts);
+	if (mr_file_read(path, META_MAX, &text, &n, err))
+		text = NULL;
+	e = mr_merge(parts, out, text ? text : "{\"foreign\": true}", &got,
+		     err);
+	free(text);
 	if (e)
 		return e;
 	if (!got.spans) {
@@ -247,22 +316,29 @@ int cli_trace_parts(const char *parts, const char *out, struct mr_err *err)
 	return 0;
 }
 
-int cli_trace_command(char *const argv[], const char *out, int hz, bool hint,
-		      struct mr_err *err, int *status)
+int cli_trace_command(char *const argv[], const char *out,
+		      const struct cli_trace_options *o, struct mr_err *err,
+		      int *status)
 {
+	struct mr_events events;
 	char *parts = NULL;
-	int e = make_parts(out, &parts, err);
+	int e = mr_events_init(&events, o->events, err);
 
-	*status = EXIT_FAILED << 8;
+	*status = (e ? EXIT_USAGE : EXIT_FAILED) << 8;
+	if (!e)
+		e = make_parts(out, &parts, err);
 	if (!e) {
+		tell_events(&events, parts);
+		leave_meta(argv, &events, parts);
 		e = cli_child_environment("MILLRACE_TRACE", parts, err);
 		if (!e)
-			e = run(argv, parts, hz, status, err);
+			e = run(argv, parts, o->hz, status, err);
 		signal(SIGXFSZ, SIG_IGN); /* an error is told */
 		if (e)
 			cli_child_remove(parts);
 		else
-			e = gather(argv, parts, out, *status, hint, err);
+			e = gather(argv, &events, parts, out, *status, o->hint,
+				   err);
 	}
 	free(parts);
 	return e;

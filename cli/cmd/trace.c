@@ -199,8 +199,12 @@ static int run_pipeline(const struct cli_args *args, struct trace *o)
  * goes to stderr, and is a line unless more is asked for. */
 static int run_command(const struct cli_args *args, const struct trace *o)
 {
-	int hz = o->sample < 0 ? COMMAND_HZ : (int)o->sample, status, e;
-	bool hint = !o->summary && !o->json && ends_in(o->out, ".mrt");
+	struct cli_trace_options t = {
+		.hz = o->sample < 0 ? COMMAND_HZ : (int)o->sample,
+		.events = o->loader.events,
+		.hint = !o->summary && !o->json && ends_in(o->out, ".mrt"),
+	};
+	int status, e;
 	struct mr_err err;
 	bool aside;
 	char *file;
@@ -218,7 +222,7 @@ static int run_command(const struct cli_args *args, const struct trace *o)
 	file = recording_of(o->out, &aside);
 	if (!file)
 		return EXIT_FAILED;
-	e = cli_trace_command(args->argv, file, hz, hint, &err, &status);
+	e = cli_trace_command(args->argv, file, &t, &err, &status);
 	if (e < 0)
 		cli_fail(&err);
 	if (!e && (o->summary || o->json) && !access(file, F_OK))

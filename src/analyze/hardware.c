@@ -41,8 +41,10 @@ event_named(const struct mr_attribution *a, const char *name)
 	for (int i = 0; i < a->events; i++) {
 		const struct mr_counted_event *e = &a->event[i];
 
+		/* of several ranks, some may lack it */
 		if (strncmp(e->name, name, n) == 0 &&
-		    (!e->name[n] || e->name[n] == ':'))
+		    (!e->name[n] || e->name[n] == ':') &&
+		    strcmp(e->source, "unavailable") != 0)
 			return e;
 	}
 	return NULL;
@@ -252,9 +254,6 @@ static void counted_line(const struct mr_attribution *a, struct mr_str *out)
 		mr_str_add(out, "  the counters were shared with other "
 				"programs: counts are scaled by the time they "
 				"were there\n");
-	if (*a->no_counting)
-		mr_str_addf(out, "  some threads were not counted: %s\n",
-			    a->no_counting);
 }
 
 /* Events that could not be had: those with the same reason together. */
@@ -313,6 +312,9 @@ static void print_counters(const struct mr_attribution *a, struct mr_str *out)
 		counted_line(a, out);
 	else
 		mr_str_add(out, "hardware: nothing was counted per step\n");
+	if (*a->no_counting)
+		mr_str_addf(out, "  some threads were not counted: %s\n",
+			    a->no_counting);
 	for (int i = 0; i < n; i += COLUMNS)
 		counter_table(a, out, event + i,
 			      n - i < COLUMNS ? n - i : COLUMNS);

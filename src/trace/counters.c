@@ -487,9 +487,8 @@ static int open_group(struct mr_counters *c, int number)
 
 	for (int i = 0; i < s->n; i++) {
 		struct perf_event_attr a = mr_event_attr(&s->event[i]);
-		bool in = s->group[i] == number || s->group[i] == -1;
 
-		if (s->event[i].how != MR_EVENT_PERF || !in)
+		if (!mr_event_in(s, i, number))
 			continue;
 		a.disabled = g->n == 0; /* the leader's alone counts */
 		g->fd[g->n] = mr_perf_open(&a, 0, -1, g->n ? g->fd[0] : -1);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -235,14 +236,19 @@ static bool together(const struct mr_events *s, const int *member, int n)
 	return runs;
 }
 
+bool mr_event_in(const struct mr_events *s, int i, int group)
+{
+	return s->event[i].how == MR_EVENT_PERF &&
+	       (s->group[i] == group || s->group[i] == -1);
+}
+
 /* Members of group g so far. */
 static int members(const struct mr_events *s, int g, int *member)
 {
 	int n = 0;
 
 	for (int i = 0; i < s->n; i++)
-		if (s->event[i].how == MR_EVENT_PERF &&
-		    (s->group[i] == g || s->group[i] == -1))
+		if (mr_event_in(s, i, g))
 			member[n++] = i;
 	return n;
 }
@@ -454,4 +460,89 @@ void mr_events_json(const struct mr_events *s, struct mr_json *j)
 		mr_json_close(j, '}');
 	}
 	mr_json_close(j, ']');
+}
+
+/* ---- for others ---- */
+
+static void plan_event(struct mr_json *j, const struct mr_events *s, int i,
+		       bool leads)
+{
+	struct perf_event_attr a = mr_event_attr(&s->event[i]);
+	char hex[2 * sizeof(a) + 1];
+	uint8_t bytes[sizeof(a)];
+
+	a.size = sizeof(a);
+	a.disabled = leads; /* the leader's alone counts */
+	memcpy(bytes, &a, sizeof(a));
+	for (size_t k = 0; k < sizeof(a); k++)
+		snprintf(hex + 2 * k, 3, "%02x", bytes[k]);
+	mr_json_open(j, NULL, '[');
+	mr_json_int(j, NULL, i);
+	mr_json_text(j, NULL, hex);
+	mr_json_close(j, ']');
+}
+
+static void plan_group(struct mr_json *j, const struct mr_events *s, int group)
+{
+	bool first = true;
+
+	mr_json_open(j, NULL, '[');
+	for (int i = 0; i < s->n; i++) {
+		if (!mr_event_in(s, i, group))
+			continue;
+		plan_event(j, s, i, first);
+		first = false;
+	}
+	mr_json_close(j, ']');
+}
+
+static const char *usage_name(uint64_t event)
+{
+	switch (event) {
+	case PERF_COUNT_SW_PAGE_FAULTS:
+		return "faults";
+	case PERF_COUNT_SW_PAGE_FAULTS_MIN:
+		return "minor";
+	case PERF_COUNT_SW_PAGE_FAULTS_MAJ:
+		return "major";
+	case PERF_COUNT_SW_CONTEXT_SWITCHES:
+		return "switches";
+	default:
+		return "cpu";
+	}
+}
+
+static void plan_usage(struct mr_json *j, const struct mr_events *s)
+{
+	mr_json_open(j, "usage", '[');
+	for (int i = 0; i < s->n; i++) {
+		if (s->event[i].how != MR_EVENT_RUSAGE)
+			continue;
+		mr_json_open(j, NULL, '[');
+		mr_json_int(j, NULL, i);
+		mr_json_text(j, NULL, usage_name(s->event[i].config));
+		mr_json_close(j, ']');
+	}
+	mr_json_close(j, ']');
+}
+
+void mr_events_plan(const struct mr_events *s, struct mr_json *j)
+{
+	mr_json_open(j, NULL, '{');
+	mr_events_json(s, j);
+	mr_json_int(j, "syscall", SYS_perf_event_open);
+	mr_json_int(j, "flags", PERF_FLAG_FD_CLOEXEC);
+	mr_json_int(j, "enable", PERF_EVENT_IOC_ENABLE);
+	mr_json_int(j, "disable", PERF_EVENT_IOC_DISABLE);
+	mr_json_open(j, "groups", '[');
+	for (int g = 0; g < s->groups; g++)
+		plan_group(j, s, g);
+	mr_json_close(j, ']');
+	plan_usage(j, s);
+	mr_json_open(j, "delay", '[');
+	for (int i = 0; i < s->n; i++)
+		if (s->event[i].how == MR_EVENT_SCHED)
+			mr_json_int(j, NULL, i);
+	mr_json_close(j, ']');
+	mr_json_close(j, '}');
 }

@@ -55,6 +55,18 @@ int mr_events_check(const char *list, struct mr_err *err);
 /* The events as the key `events` of META. */
 void mr_events_json(const struct mr_events *s, struct mr_json *j);
 
+/*
+ * How to count them, for threads of other programs: an object with `events`
+ * as above, what to call the kernel with (`syscall`, `flags`, `enable`,
+ * `disable`), `groups` (lists of [event, perf_event_attr as hexadecimal], the
+ * leader first), `usage` (lists of [event, what of getrusage() it is]) and
+ * `delay` (events of whole threads).
+ */
+void mr_events_plan(const struct mr_events *s, struct mr_json *j);
+
+/* Is event i in that group? */
+bool mr_event_in(const struct mr_events *s, int i, int group);
+
 /* The attributes to count event i with. */
 struct perf_event_attr mr_event_attr(const struct mr_event *e);
 

@@ -9,9 +9,10 @@
 #include "core/le.h"
 #include "core/mem.h"
 #include "trace/mrt.h"
+#include "trace/pooled.h"
 #include "trace/touched.h"
 
-enum { MAX_PARTS = 1 << 20, MAX_THREADS = 1 << 20, NAMES = 256 };
+enum { MAX_PARTS = 1 << 20, MAX_THREADS = 1 << 20, NAMES = 256, OUTSIDE = 255 };
 
 /* A process's file, as the first look at it told. */
 struct part {
@@ -47,6 +48,10 @@ struct output {
 	uint64_t spans, lost, end, batch0;
 	uint64_t batches; /* of the owner at hand */
 	bool complete;
+	struct mr_pooled events;
+	/* of the part at hand, the last CNTR of each of its threads */
+	struct mr_mrt_chunk *counts;
+	size_t counts_n, counts_cap;
 };
 
 /* ---- the first look ---- */
@@ -280,15 +285,55 @@ static int put_maps(struct merge *m, struct output *o,
 	return n > 4 ? put_chunk(m, o, "MAPS", thread, m->body, n) : 0;
 }
 
+/* Sums since the start: of a thread's, the last ones are enough. */
+static int note_counts(struct merge *m, struct output *o,
+		       const struct mr_mrt_chunk *c)
+{
+	size_t need = (size_t)c->thread + 1;
+
+	if (mr_grow(&o->counts, &o->counts_cap, need, sizeof(*o->counts),
+		    MAX_THREADS + 1, m->err))
+		return m->err->code;
+	while (o->counts_n < need)
+		o->counts[o->counts_n++] = (struct mr_mrt_chunk){ 0 };
+	o->counts[c->thread] = *c;
+	return 0;
+}
+
+/* A step that shares the last number has none to be counted by. */
 static int put_counts(struct merge *m, struct output *o,
 		      const struct mr_mrt_chunk *c, const uint8_t *step,
 		      uint32_t thread)
 {
-	memcpy(m->body, c->data, c->size);
-	for (size_t i = 0; c->size - i >= MR_MRT_COUNT; i += MR_MRT_COUNT)
-		if (m->body[i] != 255)
-			m->body[i] = step[m->body[i]];
-	return put_chunk(m, o, "CNTR", thread, m->body, c->size);
+	size_t n = 0;
+
+	for (size_t i = 0; c->size - i >= MR_MRT_COUNT; i += MR_MRT_COUNT) {
+		const uint8_t *from = c->data + i;
+		bool outside = from[0] == OUTSIDE;
+		uint8_t event = o->events.place[from[1]];
+
+		if (event == MR_POOLED ||
+		    (!outside && step[from[0]] == OUTSIDE))
+			continue;
+		memcpy(m->body + n, from, MR_MRT_COUNT);
+		m->body[n] = outside ? OUTSIDE : step[from[0]];
+		m->body[n + 1] = event;
+		n += MR_MRT_COUNT;
+	}
+	return n ? put_chunk(m, o, "CNTR", thread, m->body, n) : 0;
+}
+
+static int put_all_counts(struct merge *m, struct output *o,
+			  const uint8_t *step)
+{
+	int e = 0;
+
+	for (size_t t = 0; t < o->counts_n && !e; t++)
+		if (o->counts[t].size)
+			e = put_counts(m, o, &o->counts[t], step,
+				       t ? o->threads + (uint32_t)t : 0);
+	o->counts_n = 0;
+	return e;
 }
 
 /* {...} -> {"rank": N, ...} */
@@ -337,7 +382,9 @@ static int copy_chunk(struct merge *m, struct output *o, const struct part *p,
 	if (c->kind == MR_MRT_KIND("MAPS"))
 		return put_maps(m, o, c, thread);
 	if (c->kind == MR_MRT_KIND("CNTR"))
-		return put_counts(m, o, c, step, thread);
+		return note_counts(m, o, c);
+	if (c->kind == MR_MRT_KIND("META"))
+		mr_pooled_meta(&o->events, c);
 	return put_chunk(m, o, kind, thread, c->data, c->size);
 }
 
@@ -359,11 +406,14 @@ static int copy_part(struct merge *m, struct output *o, const struct part *p)
 
 	if (e)
 		return e;
+	mr_pooled_begin(&o->events);
 	while (!e && mr_mrt_next(&t, &c)) {
 		if (c.thread > MAX_THREADS || c.size > m->largest)
 			break; /* the latter: it has grown since */
 		e = copy_chunk(m, o, p, &c, step, &most);
 	}
+	if (!e)
+		e = put_all_counts(m, o, step);
 	mr_mrt_close(&t);
 	o->threads += most;
 	o->lost += p->lost;
@@ -427,6 +477,22 @@ static int put_last(struct merge *m, struct output *o)
 	return put_chunk(m, o, "DONE", 0, b, sizeof(b));
 }
 
+/* Lists of events that differ: the last META is what counts. */
+static int put_events(struct merge *m, struct output *o)
+{
+	char *text;
+	int e;
+
+	if (!o->events.differ)
+		return 0;
+	text = mr_pooled_text(&o->events);
+	if (!text)
+		return mr_err_nomem(m->err, 1);
+	e = put_chunk(m, o, "META", 0, text, strlen(text));
+	free(text);
+	return e;
+}
+
 static int write_trace(struct merge *m, struct output *o, size_t from,
 		       size_t to, const char *meta)
 {
@@ -437,6 +503,8 @@ static int write_trace(struct merge *m, struct output *o, size_t from,
 		e = m->err->code;
 	if (!e)
 		e = copy_parts(m, o, from, to);
+	if (!e)
+		e = put_events(m, o);
 	if (!e)
 		e = put_last(m, o);
 	if (!e && fflush(o->f))
@@ -471,6 +539,8 @@ static int make_trace(struct merge *m, const char *path, size_t from, size_t to,
 		unlink(tmp);
 	while (o.names)
 		free(o.name[--o.names]);
+	mr_pooled_fini(&o.events);
+	free(o.counts);
 	free(tmp);
 	m->got->traces++;
 	m->got->spans += o.spans;

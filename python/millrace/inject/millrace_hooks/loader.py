@@ -81,8 +81,9 @@ def timed_sample(get, args, number):
     if not w.on():
         return get(*args)
     own = w.local.own
-    before = own.sample, own.open
-    own.sample, own.open = number, True
+    before = own.sample, own.open, own.counted
+    counted = w.counted(own)
+    own.sample, own.open, own.counted = number, True, counted
     start = w.now()
     try:
         x = get(*args)
@@ -94,7 +95,9 @@ def timed_sample(get, args, number):
         w.span(own, start, w.now(), w.SAMPLE | w.FAILED)
         raise
     finally:
-        own.sample, own.open = before
+        own.sample, own.open, own.counted = before
+        if counted:
+            counted.end(w.now() - start)
 
 
 class Collate:
@@ -203,7 +206,7 @@ def timed_loop(loop, threaded):
             return loop(*args, **kw)
         finally:
             if threaded:
-                w.flush()
+                w.flush(True)
             elif w.writer is not None:
                 w.writer.finish()
     return timed

@@ -33,13 +33,21 @@ def forget():
 def _run(own, call, args, kw, step):
     """Call it as a step of this sample."""
     own.open = False
+    counted = own.counted
+    before = counted and counted.read()
     start = now()
     try:
         out = call(*args, **kw)
-        span(own, start, now(), STEP, step, size(out))
+        end = now()
+        if counted:
+            counted.add(step, before, start, end)
+        span(own, start, end, STEP, step, size(out))
         return out
     except BaseException:
-        span(own, start, now(), STEP | w.FAILED, step)
+        end = now()
+        if counted:
+            counted.add(step, before, start, end)
+        span(own, start, end, STEP | w.FAILED, step)
         raise
     finally:
         own.open = True

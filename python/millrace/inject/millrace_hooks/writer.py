@@ -20,6 +20,8 @@ import threading
 import time
 import zlib
 
+from . import counters
+
 BATCH, SAMPLE, STEP, WAIT_IN, COLLATE = 1, 2, 3, 5, 7
 NEXT, CONSUME, PIN, START = 8, 9, 11, 12
 FAILED = 0x80
@@ -80,7 +82,7 @@ class Own:
     """What a thread is at, and its spans that are not yet written."""
 
     __slots__ = ("spans", "number", "role", "name", "batch", "sample", "open",
-                 "pinning")
+                 "pinning", "counters", "counted")
 
     def __init__(self):
         self.spans = bytearray()
@@ -90,6 +92,8 @@ class Own:
         self.sample = NO_SAMPLE
         self.open = False       # within a sample, and in no step
         self.pinning = False
+        self.counters = None    # False: there are none to be had
+        self.counted = None     # they, while a sample is counted
 
 
 class Local(threading.local):
@@ -107,6 +111,7 @@ class Writer:
         self.fd = -1
         self.off = False        # it ended, or could not go on
         self.pending = []       # chunks that come before the next spans
+        self.left = []          # (thread, its last sums) of some that ended
         self.threads = 0
         self.names = {}
         self.written = self.lost = 0
@@ -130,10 +135,16 @@ class Writer:
         with self.lock:
             self.pending.append(chunk(b"META", 0, json.dumps(values).encode()))
 
-    def flush(self, own):
-        """Write what this thread has."""
-        spans = own.spans
-        if not spans:
+    def flush(self, own, last=False):
+        """Write what this thread has; `last`: it ends."""
+        spans, c = own.spans, own.counters
+        told = b""
+        if c and (last or c.due()):
+            c.look()
+            told = c.records()
+            if last:
+                c.close()
+        if not spans and not told:
             return
         own.spans = bytearray()
         with self.lock:
@@ -144,7 +155,18 @@ class Writer:
             for at in range(0, len(spans), CHUNK):
                 self.pending.append(chunk(b"SPAN", own.number,
                                           bytes(spans[at:at + CHUNK])))
+            if c:
+                c.number = own.number
+            if told:
+                self.pending.append(chunk(b"CNTR", own.number, told))
+            self.take_left()
             self.write(len(spans) // 32)
+
+    def take_left(self):
+        """With the lock held."""
+        while self.left:
+            number, told = self.left.pop()
+            self.pending.append(chunk(b"CNTR", number, told))
 
     def begin_thread(self, own):
         self.threads += 1
@@ -213,11 +235,12 @@ class Writer:
             return
         for ending in endings:
             ending()
-        flush()
+        flush(True)
         with self.lock:
             if self.off:
                 return
             if self.fd >= 0:
+                self.take_left()
                 live = children()
                 if live:
                     self.pending.append(chunk(b"LIVE", 0, struct.pack(
@@ -269,6 +292,7 @@ _spare = []
 def begin(folder):
     global writer, _numbers
     writer = Writer(folder)
+    counters.load(folder)
     _numbers = itertools.count()
     _spare.clear()
     local.own = Own()
@@ -289,6 +313,7 @@ def on():
 def _after_fork():
     """A child has a file of its own, and nothing that its parent saw."""
     global writer
+    counters.forked()
     if writer is None:
         return
     if writer.fd >= 0:
@@ -332,6 +357,15 @@ def span_of(batch, start, end, kind):
                              batch, 0)
 
 
-def flush():
+def counted(own):
+    """A sample begins: the thread's counters, or None when this one is not
+    counted, nor if it is within a step of one that is."""
+    c = own.counters
+    if c is None:
+        c = own.counters = counters.thread(writer.left.append, writer.meta)
+    return c.sample(own.batch) if c and not own.counted else None
+
+
+def flush(last=False):
     if writer is not None:
-        writer.flush(local.own)
+        writer.flush(local.own, last)
