@@ -13,6 +13,7 @@
 #include "millrace/plugin.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+enum { CLI_OPTIONS = 64 }; /* of a command, at most */
 
 struct cli_args {
 	const struct cli_command *command;
@@ -21,6 +22,9 @@ struct cli_args {
 	int behind; /* of them, from here on they stood behind "--"; argc:
 		     * none did, -1: there was no "--" */
 	struct mr_arena *strings; /* lives until the end of main() */
+	/* Members that options were given for, each once. */
+	const char *given[CLI_OPTIONS];
+	int givens;
 };
 
 struct cli_command {
@@ -46,6 +50,17 @@ extern const struct cli_command *const cli_commands[];
 /* "millrace: text" on stderr, and the exit code for this error. */
 int cli_fail(const struct mr_err *err);
 int cli_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * An option that was given and means nothing is refused, not ignored. Commands
+ * that are used in several ways say which options each way takes, or does not
+ * take: members' names with spaces between them. `use` is that way, as one
+ * writes it ("trace FILE.mrt"). An exit code, told, or 0.
+ */
+int cli_takes_only(const struct cli_args *args, const char *use,
+		   const char *names);
+int cli_takes_all_but(const struct cli_args *args, const char *use,
+		      const char *names);
 
 /* Set by SIGINT or SIGTERM: finish cleanly, then leave. */
 bool cli_stopped(void);

@@ -12,9 +12,14 @@
 #include "core/file.h"
 #include "core/machine.h"
 #include "core/mem.h"
+#include "core/str.h"
 #include "trace/events.h"
 #include "trace/merge.h"
 #include "trace/sampler.h"
+
+#define META "meta.json"
+
+enum { META_MAX = 1 << 20 };
 
 /* ---- where things are ---- */
 
@@ -50,6 +55,19 @@ static int my_rank(void)
 	return -1;
 }
 
+/* Why the folder could not be made. */
+static int no_parts(const char *parts, const char *base, int errnum,
+		    struct mr_err *err)
+{
+	if (errnum != EEXIST)
+		return mr_err_sys(err, errnum, parts, "cannot make");
+	return mr_err_set(err, MR_EIO,
+			  "%s is there already: another trace is being "
+			  "recorded to %s, or one was cut off. `millrace trace "
+			  "%s` makes a trace of what is in it; then remove it",
+			  parts, base, parts);
+}
+
 /* FILE.parts, each rank its own: they may share a folder. */
 static int make_parts(const char *out, char **parts, struct mr_err *err)
 {
@@ -66,14 +84,8 @@ static int make_parts(const char *out, char **parts, struct mr_err *err)
 		e = mr_err_nomem(err, n);
 	} else {
 		snprintf(*parts, n, "%s.parts", base);
-		if (mkdir(*parts, 0777) && errno == EEXIST)
-			e = mr_err_set(err, MR_EIO,
-				       "%s is there already: another trace is "
-				       "being recorded to %s, or one was cut "
-				       "off; remove it",
-				       *parts, base);
-		else if (access(*parts, W_OK))
-			e = mr_err_sys(err, errno, *parts, "cannot make");
+		if (mkdir(*parts, 0777))
+			e = no_parts(*parts, base, errno, err);
 	}
 	free(base);
 	if (e) {
@@ -171,9 +183,10 @@ static int run(char *const argv[], const char *parts, int hz, int *status,
 
 /* ---- the trace ---- */
 
-/* What the command is and where it ran; to be freed. */
+/* What the command is and where it ran, and how it ended unless that is NULL;
+ * to be freed. */
 static char *meta(char *const argv[], const struct mr_events *events,
-		  int status)
+		  const int *status)
 {
 	struct mr_json j = { 0 };
 	char *line = cli_child_line(argv);
@@ -183,9 +196,10 @@ static char *meta(char *const argv[], const struct mr_events *events,
 	mr_json_text(&j, "version", mr_version());
 	mr_json_bool(&j, "foreign", true);
 	mr_json_text(&j, "clock", "monotonic");
-	mr_json_int(&j, WIFSIGNALED(status) ? "signal" : "exit",
-		    WIFSIGNALED(status) ? WTERMSIG(status) :
-					  WEXITSTATUS(status));
+	if (status && WIFSIGNALED(*status))
+		mr_json_int(&j, "signal", WTERMSIG(*status));
+	else if (status)
+		mr_json_int(&j, "exit", WEXITSTATUS(*status));
 	mr_machine_json(&j);
 	if (events->n)
 		mr_events_json(events, &j);
@@ -212,11 +226,38 @@ static void nothing_seen(const char *parts, const char *command)
 			command);
 }
 
+/* Then there are files with the ranks' names only. */
+static bool ranked(const char *out)
+{
+	return access(out, F_OK) != 0;
+}
+
+/* Where it is, and what one does with it. */
+static void tell(const char *out, const struct mr_merged *got, bool hint)
+{
+	char n[32];
+
+	fprintf(stderr, "millrace: %s: %s spans", out,
+		mr_str_count(n, got->spans));
+	if (ranked(out))
+		fprintf(stderr,
+			"; of %u rank%s, each in a file of its own, with "
+			".rankN before the extension\n",
+			got->traces, got->traces > 1 ? "s" : "");
+	else if (hint)
+		fprintf(stderr,
+			"; `millrace trace %s` says what is in it, with -o "
+			"FILE.html as a page\n",
+			out);
+	else
+		fputs("\n", stderr);
+}
+
 static int gather(char *const argv[], const struct mr_events *events,
-		  const char *parts, const char *out, int status,
+		  const char *parts, const char *out, int status, bool hint,
 		  struct mr_err *err)
 {
-	char *text = meta(argv, events, status);
+	char *text = meta(argv, events, &status);
 	struct mr_merged got = { 0 };
 	int e = text ? mr_merge(parts, out, text, &got, err) :
 		       mr_err_nomem(err, 1);
@@ -230,33 +271,74 @@ static int gather(char *const argv[], const struct mr_events *events,
 		if (got.parts)
 			unlink(out);
 	}
-	if (got.traces > 1)
-		fprintf(stderr, "millrace: %u ranks, a trace for each\n",
-			got.traces);
+	if (got.spans && (hint || ranked(out)))
+		tell(out, &got, hint);
 	cli_child_remove(parts);
 	return got.spans ? 0 : 1;
 }
 
-int cli_trace_command(char *const argv[], const char *out, int hz,
-		      const char *list, struct mr_err *err, int *status)
+/* For whoever comes later, if this process is killed. */
+static void leave_meta(char *const argv[], const struct mr_events *events,
+		       const char *parts)
+{
+	char *text = meta(argv, events, NULL), path[4096];
+	struct mr_err ignored;
+
+	snprintf(path, sizeof(path), "%s/" META, parts);
+	if (text)
+		write_text(path, text, &ignored);
+	free(text);
+}
+
+int cli_trace_parts(const char *parts, const char *out, struct mr_err *err)
+{
+	struct mr_merged got = { 0 };
+	char path[4096], *text = NULL;
+	size_t n;
+	int e;
+
+	snprintf(path, sizeof(path), "%s/" META, parts);
+	if (mr_file_read(path, META_MAX, &text, &n, err))
+		text = NULL;
+	e = mr_merge(parts, out, text ? text : "{\"foreign\": true}", &got,
+		     err);
+	free(text);
+	if (e)
+		return e;
+	if (!got.spans) {
+		if (got.parts)
+			unlink(out);
+		return mr_err_set(err, MR_EDATA, "%s: nothing was recorded",
+				  parts);
+	}
+	tell(out, &got, false);
+	fprintf(stderr, "millrace: %s stays: remove it\n", parts);
+	return 0;
+}
+
+int cli_trace_command(char *const argv[], const char *out,
+		      const struct cli_trace_options *o, struct mr_err *err,
+		      int *status)
 {
 	struct mr_events events;
 	char *parts = NULL;
-	int e = mr_events_init(&events, list, err);
+	int e = mr_events_init(&events, o->events, err);
 
 	*status = (e ? EXIT_USAGE : EXIT_FAILED) << 8;
 	if (!e)
 		e = make_parts(out, &parts, err);
 	if (!e) {
 		tell_events(&events, parts);
+		leave_meta(argv, &events, parts);
 		e = cli_child_environment("MILLRACE_TRACE", parts, err);
 		if (!e)
-			e = run(argv, parts, hz, status, err);
+			e = run(argv, parts, o->hz, status, err);
 		signal(SIGXFSZ, SIG_IGN); /* an error is told */
 		if (e)
 			cli_child_remove(parts);
 		else
-			e = gather(argv, &events, parts, out, *status, err);
+			e = gather(argv, &events, parts, out, *status, o->hint,
+				   err);
 	}
 	free(parts);
 	return e;

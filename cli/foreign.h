@@ -9,17 +9,30 @@
 
 #include "core/err.h"
 
+struct cli_trace_options {
+	int hz; /* how often a second it is written down which function runs;
+		 * 0: never */
+	const char *events; /* that are counted step by step, as
+			     * mr_events_init() takes them */
+	bool hint; /* say on stderr where the trace is and what to do with it */
+};
+
 /*
  * Run argv (which ends with NULL) and merge what was recorded into `out`, or
  * into out with .rankN before its extension where there are several ranks.
- * hz: how often a second it is written down which function runs; 0: never.
- * events: what is counted step by step, as mr_events_init() takes it.
  * *status is what waitpid() said of the command, also after an error.
  * Returns 0; 1 when nothing was recorded, which has been said on stderr; or
  * an error (the command could not be run, or the trace not be written; then
  * out.parts stays).
  */
-int cli_trace_command(char *const argv[], const char *out, int hz,
-		      const char *events, struct mr_err *err, int *status);
+int cli_trace_command(char *const argv[], const char *out,
+		      const struct cli_trace_options *o, struct mr_err *err,
+		      int *status);
+
+/*
+ * Merge into `out` what is in `parts`, the folder that a command that was cut
+ * off has left behind, and say so on stderr. The folder stays.
+ */
+int cli_trace_parts(const char *parts, const char *out, struct mr_err *err);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* millrace: finds the command, sets its options by the table, runs it. */
+#include <assert.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -59,6 +60,7 @@ struct parse {
 	const struct cli_command *command;
 	char *options; /* the command's struct */
 	struct mr_arena *strings;
+	struct cli_args *args;
 };
 
 /* --on-error is the member on_error. */
@@ -109,6 +111,53 @@ static int unknown_option(const struct cli_command *c, const char *arg,
 			 arg, dashed);
 }
 
+static void note_given(struct cli_args *a, const char *name)
+{
+	for (int i = 0; i < a->givens; i++)
+		if (!strcmp(a->given[i], name))
+			return;
+	assert(a->givens < CLI_OPTIONS);
+	a->given[a->givens++] = name;
+}
+
+static bool is_among(const char *name, const char *names)
+{
+	size_t n = strlen(name);
+
+	for (const char *s = names; (s = strstr(s, name)); s += n)
+		if ((s == names || s[-1] == ' ') && (!s[n] || s[n] == ' '))
+			return true;
+	return false;
+}
+
+static int refuse(const struct cli_args *args, const char *use,
+		  const char *names, bool among)
+{
+	char dashed[64];
+
+	for (int i = 0; i < args->givens; i++) {
+		if (is_among(args->given[i], names) != among)
+			continue;
+		snprintf(dashed, sizeof(dashed), "%s", args->given[i]);
+		with_dashes(dashed);
+		return cli_usage("--%s means nothing to `%s`; leave it out",
+				 dashed, use);
+	}
+	return 0;
+}
+
+int cli_takes_only(const struct cli_args *args, const char *use,
+		   const char *names)
+{
+	return refuse(args, use, names, false);
+}
+
+int cli_takes_all_but(const struct cli_args *args, const char *use,
+		      const char *names)
+{
+	return refuse(args, use, names, true);
+}
+
 /* One option at argv[i]; *used is how many words it took. */
 static int set_option(const struct parse *ps, int argc, char **argv, int i,
 		      int *used)
@@ -143,6 +192,7 @@ static int set_option(const struct parse *ps, int argc, char **argv, int i,
 		with_dashes(err.text);
 		return cli_usage("--%s", err.text);
 	}
+	note_given(ps->args, p->name);
 	return 0;
 }
 
@@ -225,8 +275,8 @@ static int run_command(const struct cli_command *c, int argc, char **argv)
 {
 	struct mr_arena strings;
 	struct mr_err err;
-	struct parse ps = { c, NULL, &strings };
-	struct cli_args args = { c, 0, argv, -1, &strings };
+	struct cli_args args = { c, 0, argv, -1, &strings, { NULL }, 0 };
+	struct parse ps = { c, NULL, &strings, &args };
 	int code;
 
 	mr_arena_init(&strings, (size_t)16 << 20);

@@ -127,12 +127,16 @@ int cli_store_quietly(const char *command, const char *pipeline,
 	return EXIT_FAILED;
 }
 
-int cli_store(const char *command, const char *pipeline,
-	      struct mr_store_options *opt, bool json)
+int cli_store(const struct cli_args *args, struct mr_store_options *opt,
+	      bool json)
 {
+	const char *command = args->command->name, *pipeline = args->argv[0];
 	struct mr_store_report r;
-	int code;
+	int code =
+		cli_takes_all_but(args, command, "epochs samples order block");
 
+	if (code)
+		return code;
 	opt->planned = json ? NULL : print_plan;
 	code = cli_store_quietly(command, pipeline, opt, &r);
 	if (code == EXIT_DONE && json)

@@ -3,11 +3,11 @@
 #ifndef MR_CLI_STORING_H
 #define MR_CLI_STORING_H
 
-#include "millrace/millrace.h"
+#include "cli.h"
 
-/* Runs it; returns an exit code. */
-int cli_store(const char *command, const char *pipeline,
-	      struct mr_store_options *opt, bool json);
+/* Runs the pipeline of args->argv[0]; returns an exit code. */
+int cli_store(const struct cli_args *args, struct mr_store_options *opt,
+	      bool json);
 
 /* The same, with no more than progress and errors. */
 int cli_store_quietly(const char *command, const char *pipeline,

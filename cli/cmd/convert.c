@@ -46,7 +46,7 @@ static int run(const struct cli_args *args, void *options_)
 		return cli_usage("--codec %s: only records are packed so; "
 				 "compress the files yourself",
 				 o->store.codec);
-	return cli_store("convert", args->argv[0], &o->store, o->json);
+	return cli_store(args, &o->store, o->json);
 }
 
 const struct cli_command cli_command_convert = {

@@ -132,6 +132,8 @@ static int show_saved(const struct diagnose *o)
 
 static int run_saved(const struct cli_args *args, const struct diagnose *o)
 {
+	int code;
+
 	if (args->argc > 0 || args->behind >= 0)
 		return cli_usage("diagnose --from %s shows a diagnosis that "
 				 "was saved: it takes no pipeline and no "
@@ -143,17 +145,23 @@ static int run_saved(const struct cli_args *args, const struct diagnose *o)
 				 "--cache or --out; `millrace whatif %s` "
 				 "predicts from it",
 				 o->from, o->from);
-	return show_saved(o);
+	code = cli_takes_only(args, "diagnose --from FILE", "from html json");
+	return code ? code : show_saved(o);
 }
 
-static int run_pipeline(const char *pipeline, const struct diagnose *o)
+static int run_pipeline(const struct cli_args *args, const struct diagnose *o)
 {
 	struct mr_diagnose_options d;
 	struct cli_progress progress;
 	struct mr_err err;
 	char *json;
-	int code, e;
+	int code = cli_takes_all_but(args, "diagnose PIPELINE",
+				     "keep_running which_loader epochs samples "
+				     "trace events sample cold"),
+	    e;
 
+	if (code)
+		return code;
 	mr_diagnose_options_init(&d);
 	d.loader = o->loader;
 	d.accelerator = o->accelerator;
@@ -165,7 +173,7 @@ static int run_pipeline(const char *pipeline, const struct diagnose *o)
 	d.data = &progress;
 	cli_catch_signals();
 	cli_progress_start(&progress, "diagnose", 100);
-	e = mr_diagnose(pipeline, &d, &json, &err);
+	e = mr_diagnose(args->argv[0], &d, &json, &err);
 	cli_progress_end(&progress);
 	if (e)
 		return cli_fail(&err);
@@ -185,8 +193,14 @@ static int run_command(const struct cli_args *args, const struct diagnose *o)
 	};
 	struct mr_err err;
 	char *json;
-	int e, status, code = EXIT_FAILED;
+	int e, status, code;
 
+	code = cli_takes_only(args, "diagnose -- COMMAND",
+			      "seconds keep_running which_loader out html "
+			      "json");
+	if (code)
+		return code;
+	code = EXIT_FAILED;
 	if (args->behind > 0 || args->argc == 0)
 		return cli_usage("diagnose takes a pipeline, or a command "
 				 "after --: millrace diagnose -- python3 "
@@ -214,7 +228,7 @@ static int run(const struct cli_args *args, void *options_)
 		return cli_usage("diagnose takes one pipeline; quote it: "
 				 "millrace diagnose 'files DIR | ... | batch "
 				 "64' --accelerator 1790");
-	return run_pipeline(args->argv[0], o);
+	return run_pipeline(args, o);
 }
 
 const struct cli_command cli_command_diagnose = {

@@ -50,7 +50,7 @@ static int run(const struct cli_args *args, void *options_)
 		return cli_usage("prepare takes one pipeline; quote it: "
 				 "millrace prepare 'files DIR | decode_image' "
 				 "--out DIR");
-	return cli_store("prepare", args->argv[0], &o->store, o->json);
+	return cli_store(args, &o->store, o->json);
 }
 
 const struct cli_command cli_command_prepare = {

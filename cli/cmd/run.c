@@ -137,6 +137,9 @@ static int run(const struct cli_args *args, void *options_)
 		return cli_usage("run takes one pipeline; quote it: millrace "
 				 "run 'files DIR | batch 64'");
 	code = cli_parse_rank(o->rank, &o->loader);
+	if (!code && (!o->loader.trace || !*o->loader.trace))
+		code = cli_takes_all_but(args, "run without --trace",
+					 "events sample");
 	if (code)
 		return code;
 	code = open_and_consume(&j, args->argv[0], &err) ? cli_fail(&err) :

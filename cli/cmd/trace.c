@@ -2,6 +2,7 @@
 /* trace: record where every microsecond of every batch went, and say it. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "child.h"
@@ -72,7 +73,10 @@ static void tell_recorded(const char *file, const struct mr_recorded *r)
 
 	fprintf(stderr, "millrace: %s: %s spans, %s", file,
 		mr_str_count(n, r->spans), mr_str_size(size, (double)r->bytes));
-	if (r->lost)
+	if (r->lost && r->failed.code)
+		fprintf(stderr, "; the last %s could not be written",
+			mr_str_count(lost, r->lost));
+	else if (r->lost)
 		fprintf(stderr,
 			"; %s spans were LOST: the disk or this "
 			"machine was too slow for them",
@@ -80,7 +84,10 @@ static void tell_recorded(const char *file, const struct mr_recorded *r)
 	fputs("\n", stderr);
 }
 
-static int record(struct trace *o, const char *pipeline, const char *file)
+/* *seen: something was recorded, in a run that was as it should be, even if
+ * it could not be recorded to its end. */
+static int record(struct trace *o, const char *pipeline, const char *file,
+		  bool *seen)
 {
 	struct cli_job j = { .opt = &o->loader, .seconds = o->seconds };
 	struct mr_recorded recorded;
@@ -95,6 +102,7 @@ static int record(struct trace *o, const char *pipeline, const char *file)
 	if (e)
 		cli_fail(&err);
 	mr_loader_close_traced(j.l, &recorded);
+	*seen = !e && recorded.spans;
 	if (recorded.failed.code && !e)
 		e = cli_fail(&recorded.failed) ? MR_EIO : 0;
 	if (recorded.spans)
@@ -139,17 +147,29 @@ static int convert(const char *file, const char *out)
 	return code;
 }
 
+/* Before a run that may take long: can it become that? */
+static int check_out(const char *out)
+{
+	struct mr_err err;
+
+	return ends_in(out, ".mrt") || !mr_trace_export_check(out, &err) ?
+		       EXIT_DONE :
+		       cli_fail(&err);
+}
+
 static int record_to(struct trace *o, const char *pipeline, const char *out)
 {
-	bool aside;
+	bool aside, seen;
 	char *file = recording_of(out, &aside);
-	int code;
+	int code, told = EXIT_DONE;
 
 	if (!file)
 		return EXIT_FAILED;
-	code = record(o, pipeline, file);
+	code = record(o, pipeline, file, &seen);
+	if (!code || seen)
+		told = tell_summary(file, o->json, stdout);
 	if (!code)
-		code = tell_summary(file, o->json, stdout);
+		code = told;
 	if (!code && aside)
 		code = convert(file, out);
 	free(file);
@@ -158,9 +178,13 @@ static int record_to(struct trace *o, const char *pipeline, const char *out)
 
 static int run_pipeline(const struct cli_args *args, struct trace *o)
 {
-	int code = cli_parse_rank(o->rank, &o->loader);
+	int code = cli_takes_all_but(args, "trace PIPELINE", "trace");
 	char *name;
 
+	if (!code)
+		code = cli_parse_rank(o->rank, &o->loader);
+	if (!code)
+		code = check_out(o->out);
 	if (code)
 		return code;
 	if (o->loader.ranks <= 1)
@@ -172,10 +196,15 @@ static int run_pipeline(const struct cli_args *args, struct trace *o)
 }
 
 /* The command's output, exit code and signals are its own: what we say of it
- * goes to stderr, and only when asked. */
+ * goes to stderr, and is a line unless more is asked for. */
 static int run_command(const struct cli_args *args, const struct trace *o)
 {
-	int hz = o->sample < 0 ? COMMAND_HZ : (int)o->sample, status, e;
+	struct cli_trace_options t = {
+		.hz = o->sample < 0 ? COMMAND_HZ : (int)o->sample,
+		.events = o->loader.events,
+		.hint = !o->summary && !o->json && ends_in(o->out, ".mrt"),
+	};
+	int status, e;
 	struct mr_err err;
 	bool aside;
 	char *file;
@@ -183,12 +212,17 @@ static int run_command(const struct cli_args *args, const struct trace *o)
 	if (args->behind > 0 || args->argc == 0)
 		return cli_usage("trace takes a pipeline, or a command after "
 				 "--: millrace trace -- python3 train.py");
+	e = cli_takes_only(args, "trace -- COMMAND",
+			   "out sample summary json events");
+	if (!e)
+		e = check_out(o->out);
+	if (e)
+		return e;
 	args->argv[args->argc] = NULL;
 	file = recording_of(o->out, &aside);
 	if (!file)
 		return EXIT_FAILED;
-	e = cli_trace_command(args->argv, file, hz, o->loader.events, &err,
-			      &status);
+	e = cli_trace_command(args->argv, file, &t, &err, &status);
 	if (e < 0)
 		cli_fail(&err);
 	if (!e && (o->summary || o->json) && !access(file, F_OK))
@@ -199,19 +233,104 @@ static int run_command(const struct cli_args *args, const struct trace *o)
 	return cli_child_exit(status);
 }
 
+/* ---- what was recorded before ---- */
+
+static bool same_file(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev &&
+	       x.st_ino == y.st_ino;
+}
+
+/* Each trace once, and none of them is written over. */
+static int check_files(const struct cli_args *args, const char *out)
+{
+	for (int i = 0; i < args->argc; i++) {
+		if (same_file(args->argv[i], out))
+			return cli_usage("-o %s is one of the traces that are "
+					 "to be read; name another file",
+					 out);
+		for (int k = 0; k < i; k++)
+			if (same_file(args->argv[i], args->argv[k]))
+				return cli_usage("%s and %s are the same "
+						 "trace; name it once",
+						 args->argv[k], args->argv[i]);
+	}
+	return EXIT_DONE;
+}
+
+/* What was merged into `file` is told, and becomes `out`. */
+static int tell_merged(const struct trace *o, const char *file, bool aside)
+{
+	int code = tell_summary(file, o->json, stdout);
+
+	return !code && aside ? convert(file, o->out) : code;
+}
+
 /* Several ranks' traces become one. */
 static int merge(const struct cli_args *args, const struct trace *o, bool given)
 {
 	struct mr_merged got;
 	struct mr_err err;
+	bool aside;
+	char *file;
+	int code;
 
 	if (!given)
 		return cli_usage("several traces are merged into one: name it "
 				 "with -o FILE.mrt");
-	if (mr_merge_ranks((const char *const *)args->argv, (size_t)args->argc,
-			   o->out, &got, &err))
-		return cli_fail(&err);
-	return tell_summary(o->out, o->json, stdout);
+	code = check_out(o->out);
+	if (!code)
+		code = check_files(args, o->out);
+	if (code)
+		return code;
+	file = recording_of(o->out, &aside);
+	if (!file)
+		return EXIT_FAILED;
+	code = mr_merge_ranks((const char *const *)args->argv,
+			      (size_t)args->argc, file, &got, &err) ?
+		       cli_fail(&err) :
+		       tell_merged(o, file, aside);
+	free(file);
+	return code;
+}
+
+/* The folder FILE.parts, of a command's trace that was cut off. */
+static int run_parts(const char *parts, struct trace *o, bool given)
+{
+	struct mr_str name = { 0 };
+	struct mr_err err;
+	bool aside;
+	char *file;
+	int code;
+
+	if (!given) { /* FILE */
+		mr_str_addn(&name, parts, strlen(parts) - strlen(".parts"));
+		o->out = name.failed ? "trace.mrt" : name.text;
+	}
+	code = check_out(o->out);
+	file = code ? NULL : recording_of(o->out, &aside);
+	if (!file)
+		code = code ? code : EXIT_FAILED;
+	else if (cli_trace_parts(parts, file, &err))
+		code = cli_fail(&err);
+	else if (!access(file, F_OK)) /* else of ranks, one each */
+		code = tell_merged(o, file, aside);
+	free(file);
+	mr_str_fini(&name);
+	return code;
+}
+
+/* One trace: its summary, and what -o asks for. */
+static int run_file(const struct cli_args *args, const struct trace *o,
+		    bool given)
+{
+	int code = EXIT_DONE;
+
+	if (!given || o->summary || o->json)
+		code = tell_summary(args->argv[0], o->json, stdout);
+	return !code && given ? export(args->argv[0], o->out) : code;
 }
 
 /* Files, not a pipeline, which has more than one word. */
@@ -224,35 +343,56 @@ static bool all_traces(const struct cli_args *args)
 	return args->argc > 0;
 }
 
+static int run_files(const struct cli_args *args, const struct trace *o,
+		     bool given)
+{
+	int code = cli_takes_only(args, "trace FILE.mrt", "out summary json");
+
+	if (code)
+		return code;
+	return args->argc > 1 ? merge(args, o, given) :
+				run_file(args, o, given);
+}
+
+static bool is_parts(const char *name)
+{
+	struct stat st;
+
+	return ends_in(name, ".mrt.parts") && !stat(name, &st) &&
+	       S_ISDIR(st.st_mode);
+}
+
 static int run(const struct cli_args *args, void *options_)
 {
 	struct trace *o = options_;
 	bool given = *o->out;
+	int code;
 
 	if (!given)
 		o->out = "trace.mrt";
 	if (args->behind >= 0)
 		return run_command(args, o);
-	if (all_traces(args) && args->argc > 1)
-		return merge(args, o, given);
+	if (all_traces(args))
+		return run_files(args, o, given);
 	if (args->argc != 1)
 		return cli_usage("trace takes one pipeline, or traces; quote "
 				 "it: millrace trace 'files DIR | batch 64'");
-	if (all_traces(args))
-		return given && !o->summary ?
-			       export(args->argv[0], o->out) :
-			       tell_summary(args->argv[0], o->json, stdout);
-	return run_pipeline(args, o);
+	if (!is_parts(args->argv[0]))
+		return run_pipeline(args, o);
+	code = cli_takes_only(args, "trace FILE.mrt.parts", "out summary json");
+	return code ? code : run_parts(args->argv[0], o, given);
 }
 
 const struct cli_command cli_command_trace = {
 	.name = "trace",
-	.args = "PIPELINE | FILE.mrt... | -- COMMAND...",
+	.args = "PIPELINE | FILE.mrt... | FILE.mrt.parts | -- COMMAND...",
 	.help = "record what each thread does, and when; say where the time "
 		"of every batch went",
 	.more = "Runs one epoch unless --epochs, --samples or --seconds says "
 		"otherwise.\nOf a FILE.mrt that was recorded, says what is in "
-		"it; several, of\nranks, are merged into --out.\nAfter --, a "
+		"it; several, of\nranks, are merged into --out. "
+		"FILE.mrt.parts is what a command\nleaves behind whose "
+		"tracing was killed.\nAfter --, a "
 		"program that uses PyTorch's DataLoader: "
 		"`millrace trace -o\ntrain.mrt -- python3 train.py`. Its "
 		"output and exit code are its own.\n",

@@ -564,6 +564,10 @@ int mr_verify(const char *dir, int threads, struct mr_verify_report *report,
  */
 int mr_trace_export(const char *file, const char *to, struct mr_err *err);
 
+/* Is there such an ending? 0, or MR_EINVAL with what there is: to be asked
+ * before a long recording. */
+int mr_trace_export_check(const char *to, struct mr_err *err);
+
 /* ---- what a machine offers ---- */
 
 /* What to look at; mr_doctor_options_init() sets the defaults. */

@@ -11,6 +11,7 @@ A whole program needs no change: `millrace trace -- python3 train.py`.
 Docs: docs/tracing.md.
 """
 import contextlib
+import errno
 import os
 import shlex
 import shutil
@@ -71,18 +72,32 @@ def _merge(folder, path, header):
 def record(path):
     """Record into the file `path` what DataLoaders do until the end of the
     block, in this process and in workers that are started in it. Loaders
-    must begin an epoch within the block to be seen. Where the program is
+    must begin an epoch within the block to be seen. `path` ends in .mrt;
+    `millrace trace` reads it, and makes a page of it. Where the program is
     traced already (`millrace trace`), that goes on and nothing is written
     here."""
+    path = os.path.abspath(path)
+    if not path.endswith(".mrt"):
+        raise ValueError(
+            f"{path}: what is recorded is an .mrt file; `millrace trace "
+            "FILE.mrt -o NAME` makes .html, .json, .csv or .folded of it")
     hooks = _hooks()
     if hooks.following():
         print(f"millrace: this program is being traced; {path} is not "
               f"written", file=sys.stderr)
         yield
         return
-    path = os.path.abspath(path)
     folder = path + ".parts"
-    os.mkdir(folder)
+    try:
+        os.mkdir(folder)
+    except FileExistsError:
+        raise FileExistsError(
+            errno.EEXIST, "another trace is being recorded to this file, or "
+            f"one was cut off: `millrace trace {folder}` makes a trace of "
+            "what is in it; then remove it", folder) from None
+    except OSError as e:
+        raise type(e)(e.errno, "the trace cannot be written: "
+                      + os.strerror(e.errno), path) from None
     try:
         from millrace_hooks.writer import header
         first = header()

@@ -16,6 +16,9 @@ enum {
 	PLACES = 4096,
 	HITS = 1 << 28,
 	STACK_MAX = 256,
+	/* of what is in no span */
+	OUTSIDE = 0,
+	BEFORE = 1,
 };
 
 #define NO_PLACE UINT32_MAX
@@ -43,6 +46,7 @@ struct job {
 	size_t place_cap, cell_cap, stack_cap, frame_cap;
 	struct mr_threads threads;
 	struct laid *laid; /* by thread of the file */
+	uint64_t begun;	   /* the first batch */
 };
 
 /* ---- places ---- */
@@ -66,7 +70,9 @@ static void name_place(const struct mr_attribution *a, struct mr_place *p)
 	} else if (p->kind) {
 		snprintf(p->name, sizeof(p->name), "%s", mr_span_name(p->kind));
 	} else {
-		snprintf(p->name, sizeof(p->name), "outside");
+		snprintf(p->name, sizeof(p->name), "%s",
+			 p->step == BEFORE ? "before the first batch" :
+					     "outside");
 	}
 }
 
@@ -237,8 +243,9 @@ static int claim(struct job *j, uint32_t number, uint64_t from, uint64_t to,
 	return 0;
 }
 
-/* Fused steps take turns, strip by strip: of a sample within them it is not
- * known whose turn it was. It is theirs together. */
+/* Fused steps take turns, strip by strip. Turns with a sample in them have
+ * spans, which come first; of one that is in none, because two steps met
+ * there, it is not known whose it was. It is theirs together. */
 static int end_laid(struct job *j, uint32_t number, struct laid *l)
 {
 	uint64_t set = l->set;
@@ -269,6 +276,10 @@ static int join_span(struct job *j, uint32_t number,
 
 	if (end < s->start || s->kind == MR_SPAN_BATCH)
 		return 0; /* a batch is the work of many threads */
+	if (s->kind == MR_SPAN_TURN)
+		return claim(j, number,
+			     s->start > NEAR_NS ? s->start - NEAR_NS : 0,
+			     end + NEAR_NS, MR_SPAN_STEP, s->step, 0);
 	if (goes_on(l, s)) {
 		l->to = end > l->to ? end : l->to;
 		l->set |= (uint64_t)1 << s->step;
@@ -300,6 +311,8 @@ static int join_chunk(struct job *j, const struct mr_mrt_chunk *c)
 		if (s.kind == MR_SPAN_STEP) {
 			j->a->calls[s.step]++;
 			j->a->step_ns[s.step] += s.duration;
+		} else if (s.kind == MR_SPAN_BATCH && s.start < j->begun) {
+			j->begun = s.start;
 		}
 		e = known && j->hits ? join_span(j, c->thread, &s) : 0;
 		if (e)
@@ -327,6 +340,11 @@ static int add_cell(struct job *j, uint32_t place, uint32_t function)
 	}
 	a->cell[at].samples++;
 	return 0;
+}
+
+static uint32_t innermost(const struct mr_attribution *a, const struct hit *h)
+{
+	return a->frame[a->stack[h->stack].first];
 }
 
 /* Stacks were found without their place: each place has its own from here. */
@@ -361,21 +379,39 @@ static int split_stacks(struct job *j, struct mr_stack **out, size_t *n)
 	return e;
 }
 
+/* A hit in no span. Starting, of which importing is most, is one place and
+ * one function: it is over when the loading begins. */
+static int add_outside(struct job *j, struct hit *h)
+{
+	bool before = j->begun != UINT64_MAX && h->time < j->begun;
+	uint32_t all;
+	int e = place_of(j, 0, before ? BEFORE : OUTSIDE, 0, &h->place);
+
+	if (e)
+		return e;
+	j->a->place[h->place].samples++;
+	if (!before)
+		return add_cell(j, h->place, innermost(j->a, h));
+	e = mr_symbols_intern(j->a->symbols, "[all functions]", &all, j->err);
+	return e ? e : add_cell(j, h->place, all);
+}
+
 static int add_up(struct job *j)
 {
 	struct mr_attribution *a = j->a;
 	struct mr_stack *s;
-	uint32_t outside = 0;
 	size_t n;
-	int e = j->hits ? place_of(j, 0, 0, 0, &outside) : 0;
+	int e = 0;
 
 	for (size_t i = 0; i < j->hits && !e; i++) {
 		struct hit *h = &j->hit[i];
 
-		if (h->place == NO_PLACE)
-			h->place = outside;
+		if (h->place == NO_PLACE) {
+			e = add_outside(j, h);
+			continue;
+		}
 		a->place[h->place].samples++;
-		e = add_cell(j, h->place, a->frame[a->stack[h->stack].first]);
+		e = add_cell(j, h->place, innermost(a, h));
 	}
 	a->samples = j->hits;
 	if (e)
@@ -446,7 +482,7 @@ static int run(struct job *j, struct mr_mrt *m)
 int mr_attribute(struct mr_attribution *a, const char *path, bool symbols,
 		 struct mr_err *err)
 {
-	struct job j = { .a = a, .err = err };
+	struct job j = { .a = a, .err = err, .begun = UINT64_MAX };
 	struct mr_mrt m;
 	int e = mr_mrt_open(&m, path, err);
 

@@ -3,6 +3,10 @@
  * whom, the budget. */
 #include "analyze/summary.h"
 
+#include <stdlib.h>
+
+#include "core/mem.h"
+
 /* ---- batches ---- */
 
 static uint64_t later(uint64_t a, uint64_t b)
@@ -138,6 +142,58 @@ static void add_worker(struct mr_trace *t, const struct mr_trace_thread *h)
 	t->budget.unattributed += at_least_0(life - work);
 }
 
+static int by_time(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* How many of these stretches overlap at most. */
+static int most_at_once(uint64_t *from, uint64_t *to, size_t n)
+{
+	size_t ended = 0;
+	int most = 0;
+
+	qsort(from, n, sizeof(*from), by_time);
+	qsort(to, n, sizeof(*to), by_time);
+	for (size_t i = 0; i < n; i++) {
+		while (to[ended] <= from[i])
+			ended++;
+		if ((int)(i + 1 - ended) > most)
+			most = (int)(i + 1 - ended);
+	}
+	return most;
+}
+
+/* Each epoch may have processes of its own: workers are those that were there
+ * at the same time. */
+static int count_workers(struct mr_trace *t, struct mr_err *err)
+{
+	uint64_t *from, *to;
+	size_t n = 0;
+
+	t->worker_threads = t->workers;
+	if (!t->foreign || t->workers < 2)
+		return 0;
+	from = mr_alloc(2 * (size_t)t->workers, sizeof(*from), err);
+	if (!from)
+		return MR_ENOMEM;
+	to = from + t->workers;
+	for (size_t i = 0; i < t->threads; i++) {
+		const struct mr_trace_thread *h = &t->thread[i];
+
+		if (!is_worker(h) || h->last <= h->first)
+			continue;
+		from[n] = h->first;
+		to[n++] = h->last;
+	}
+	if (n)
+		t->workers = most_at_once(from, to, n);
+	free(from);
+	return 0;
+}
+
 int mr_trace_conclude(struct mr_trace *t, struct mr_err *err)
 {
 	t->seconds = seconds(t->end - t->start);
@@ -153,5 +209,5 @@ int mr_trace_conclude(struct mr_trace *t, struct mr_err *err)
 		if (is_worker(h))
 			add_worker(t, h);
 	}
-	return 0;
+	return count_workers(t, err);
 }

@@ -9,12 +9,14 @@
 #include "core/json.h"
 #include "core/mem.h"
 
+#define WAIT_IN "waiting for bytes"
+
 #define BUDGET(X)                                   \
 	X(steps, "steps")                           \
 	X(fetch, "reading")                         \
 	X(samples, "samples, outside of the steps") \
 	X(collate, "collating")                     \
-	X(wait_in, "waiting for bytes")             \
+	X(wait_in, WAIT_IN)                         \
 	X(wait_out, "waiting for a free place")     \
 	X(engine, "engine") X(unattributed, "unattributed")
 
@@ -202,15 +204,24 @@ static void add_slowest(struct mr_str *s, const struct mr_trace *t)
 	}
 }
 
+/* PyTorch's workers read by themselves: they wait for what to do. */
+static const char *budget_name(const struct mr_trace *t, const char *name)
+{
+	return t->foreign && strcmp(name, WAIT_IN) == 0 ? "waiting for a task" :
+							  name;
+}
+
 static void add_budget(struct mr_str *s, const struct mr_trace *t)
 {
 	double all = t->thread_seconds, sum = 0;
 
-	mr_str_addf(s, "\nbudget: %d workers, %.3f s: %.3f thread-seconds\n",
-		    t->workers, t->seconds, all);
-#define LINE(key, name)                                                  \
-	mr_str_addf(s, "  %-32s %9.3f s %6.1f%%\n", name, t->budget.key, \
-		    100 * per(t->budget.key, all));                      \
+	mr_str_addf(s, "\nbudget: %d workers", t->workers);
+	if (t->worker_threads > t->workers)
+		mr_str_addf(s, " at a time, %d in all", t->worker_threads);
+	mr_str_addf(s, ", %.3f s: %.3f thread-seconds\n", t->seconds, all);
+#define LINE(key, name)                                                   \
+	mr_str_addf(s, "  %-32s %9.3f s %6.1f%%\n", budget_name(t, name), \
+		    t->budget.key, 100 * per(t->budget.key, all));        \
 	sum += t->budget.key;
 	BUDGET(LINE)
 #undef LINE
@@ -348,6 +359,7 @@ static void to_json(struct mr_json *j, const struct mr_trace *t)
 	json_blocking(j, t);
 	json_slowest(j, t);
 	mr_json_int(j, "workers", t->workers);
+	mr_json_int(j, "worker_threads", t->worker_threads);
 	mr_json_real(j, "thread_seconds", t->thread_seconds, 9);
 	mr_json_open(j, "budget", '{');
 #define PART(key, name) mr_json_real(j, #key, t->budget.key, 9);

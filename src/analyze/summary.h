@@ -91,7 +91,8 @@ struct mr_trace {
 	 * come and go, from each one's first span to its last.
 	 */
 	bool foreign;
-	int workers;
+	int workers;	    /* at the same time, */
+	int worker_threads; /* and all of them, one after another */
 	double seconds, thread_seconds;
 	struct {
 		double steps, fetch, samples, collate, wait_in, wait_out,

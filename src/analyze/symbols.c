@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <xxhash.h>
 
+#include "analyze/demangle.h"
 #include "analyze/elf.h"
 #include "analyze/map.h"
 #include "core/file.h"
@@ -50,6 +51,7 @@ struct mr_symbols {
 	size_t maps, map_cap;
 	struct mr_map64 by_pid; /* the last of each process */
 
+	struct mr_demangler demangler;
 	char **name;
 	size_t names, name_cap;
 	struct mr_map64 by_name, by_address;
@@ -317,7 +319,7 @@ static const char *name_of(struct mr_symbols *s, const struct stretch *m,
 	if (o->elf)
 		found = mr_elf_function(o->elf, address - m->from + m->offset);
 	if (found)
-		return found;
+		return mr_demangle(&s->demangler, found, buf, cap);
 	if (o->changed)
 		snprintf(buf, cap, "[%.200s, changed since]",
 			 file_name(o->path));
@@ -388,6 +390,7 @@ void mr_symbols_free(struct mr_symbols *s)
 	free(s->name);
 	free(s->kernel);
 	free(s->kernel_text);
+	mr_demangler_fini(&s->demangler);
 	mr_map64_fini(&s->by_path);
 	mr_map64_fini(&s->by_pid);
 	mr_map64_fini(&s->by_name);

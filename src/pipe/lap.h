@@ -9,6 +9,12 @@
 #include "pipe/worker.h"
 #include "trace/counters.h"
 
+/* Moves when the kernel takes a sample of the thread's functions. */
+static inline uint64_t mr_lap_sampled(const struct mr_worker *w)
+{
+	return __atomic_load_n(&w->sampled->data_head, __ATOMIC_RELAXED);
+}
+
 /* Of cheap samples, only some are timed, and fewer counted. */
 static inline void mr_lap_start(struct mr_worker *w, const struct mr_row *r)
 {
@@ -16,14 +22,54 @@ static inline void mr_lap_start(struct mr_worker *w, const struct mr_row *r)
 	w->timing = w->begun++ % w->stride == 0;
 	w->counting = w->timing && w->counters &&
 		      mr_counters_begin(w->counters, r->slot);
+	w->turns = 0;
 	if (w->timing) {
 		w->timed++;
+		if (w->sampled)
+			w->sampled_to = mr_lap_sampled(w);
 		w->last = w->laid = mr_clock_tick(&w->l->clock);
 	}
 #else
 	(void)w;
 	(void)r;
 #endif
+}
+
+/* A part's turn ends. The kernel writes down which function runs, and when,
+ * but not for which of the steps that take turns: that is for us to say, of
+ * turns in which it did so. */
+static inline void mr_lap_turn(struct mr_worker *w, uint64_t now, int part)
+{
+	uint64_t to = mr_lap_sampled(w);
+
+	if (to == w->sampled_to)
+		return;
+	w->sampled_to = to;
+	if (w->turns < MR_TURNS)
+		w->turn[w->turns++] = (struct mr_turn){ w->last, now, part };
+}
+
+/* The turns of these parts were step k's. */
+static inline void mr_lap_turns(struct mr_worker *w, const struct mr_row *r,
+				int k, unsigned parts)
+{
+	int left = 0;
+
+	for (int i = 0; i < w->turns; i++) {
+		const struct mr_turn t = w->turn[i];
+
+		if (!(parts >> t.part & 1)) {
+			w->turn[left++] = t;
+			continue;
+		}
+		mr_ring_put(w->ring, &(struct mr_span){ .start = t.from,
+							.end = t.to,
+							.sample = r->index,
+							.batch = r->slot,
+							.kind = MR_SPAN_TURN,
+							.step = (uint8_t)k });
+	}
+	w->turns = left;
 }
 
 /* The time since the last lap is added to that of a part, one of
@@ -37,6 +83,8 @@ static inline void mr_lap_part(struct mr_worker *w, uint64_t *ticks, int part)
 		return;
 	now = mr_clock_tick(&w->l->clock);
 	ticks[part] += now - w->last;
+	if (w->sampled)
+		mr_lap_turn(w, now, part);
 	w->last = now;
 	if (w->counting) {
 		mr_counters_part(w->counters, part);
@@ -62,6 +110,10 @@ static inline void mr_lap_add(struct mr_worker *w, const struct mr_row *r,
 	mr_hist_add(&w->stats->step[k].hist, ticks);
 	if (w->counting)
 		mr_counters_add(w->counters, k, parts);
+	if (!(flags & MR_SPAN_LAID))
+		w->turns = 0; /* its span says all */
+	else if (w->turns)
+		mr_lap_turns(w, r, k, parts);
 	if (w->ring)
 		mr_ring_put(w->ring,
 			    &(struct mr_span){ .start = w->laid,

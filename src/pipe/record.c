@@ -119,16 +119,18 @@ int mr_record_ring(struct mr_loader *l, struct mr_ring **ring,
 	return *ring ? 0 : MR_ENOMEM;
 }
 
-void mr_record_thread(struct mr_loader *l, const struct mr_ring *ring,
-		      const char *role, int number)
+const struct perf_event_mmap_page *mr_record_thread(struct mr_loader *l,
+						    const struct mr_ring *ring,
+						    const char *role,
+						    int number)
 {
 	char name[32];
 
 	if (!ring)
-		return;
+		return NULL;
 	snprintf(name, sizeof(name), "%s %d", role, number);
 	mr_recorder_thread(l->recorder, ring, role, number ? name : role);
-	mr_sampler_attach(l->sampler);
+	return mr_sampler_attach(l->sampler);
 }
 
 /* ---- the consumer ---- */

@@ -18,9 +18,12 @@ void mr_record_close(struct mr_loader *l);
 /* A ring for a thread that will be; NULL in *ring when there is no trace. */
 int mr_record_ring(struct mr_loader *l, struct mr_ring **ring,
 		   struct mr_err *err);
-/* The calling thread is the one of that ring; number 0: there is but one. */
-void mr_record_thread(struct mr_loader *l, const struct mr_ring *ring,
-		      const char *role, int number);
+/* The calling thread is the one of that ring; number 0: there is but one.
+ * Returns what mr_sampler_attach() does. */
+const struct perf_event_mmap_page *mr_record_thread(struct mr_loader *l,
+						    const struct mr_ring *ring,
+						    const char *role,
+						    int number);
 
 /* The present moment, if it is of use. */
 static inline uint64_t mr_record_now(const struct mr_loader *l,

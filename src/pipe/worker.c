@@ -353,7 +353,7 @@ static void *worker_main(void *arg)
 	uint64_t t0 = mr_clock_tick(&l->clock);
 	bool go = true;
 
-	mr_record_thread(l, w->ring, "worker", w->number + 1);
+	w->sampled = mr_record_thread(l, w->ring, "worker", w->number + 1);
 	w->counters = mr_counting_thread(l->counting, w->ring);
 	w->ns_per_tick = mr_clock_ns_per_tick(&l->clock);
 	getrusage(RUSAGE_THREAD, &w->before);

@@ -13,6 +13,14 @@
 #include "pipe/loader.h"
 #include "trace/span.h"
 
+/* A part's turn, in ticks. */
+struct mr_turn {
+	uint64_t from, to;
+	int part;
+};
+
+enum { MR_TURNS = 64 }; /* that are kept of a sample */
+
 struct mr_worker {
 	struct mr_loader *l;
 	pthread_t thread;
@@ -49,6 +57,12 @@ struct mr_worker {
 	uint64_t last, wait_in, wait_out;
 	uint64_t laid; /* where the next step's span begins */
 	uint32_t span_bytes;
+	/* its samples of functions, if any; those turns of steps that are done
+	 * together in which one was taken */
+	const struct perf_event_mmap_page *sampled;
+	uint64_t sampled_to;
+	struct mr_turn turn[MR_TURNS];
+	int turns;
 	uint64_t after; /* spent in steps after `batch` */
 	uint64_t ticks[MR_MAX_STEPS];
 	long sleeps; /* of its own will, in the present claim */

@@ -71,6 +71,17 @@ static void tell(const char *file, const struct mr_mrt *m,
 			   MR_ROLL_THREADS);
 }
 
+int mr_trace_export_check(const char *to, struct mr_err *err)
+{
+	if (writer_of(to))
+		return 0;
+	return mr_err_set(err, MR_EINVAL,
+			  "%s: a trace becomes what the name ends in: .json, "
+			  ".folded, .csv or .html; .mrt is the recording "
+			  "itself",
+			  to);
+}
+
 int mr_trace_export(const char *file, const char *to, struct mr_err *err)
 {
 	write_fn write = writer_of(to);
@@ -81,10 +92,7 @@ int mr_trace_export(const char *file, const char *to, struct mr_err *err)
 
 	mr_err_set(err, 0, "%s", "");
 	if (!write)
-		return mr_err_set(err, MR_EINVAL,
-				  "%s: a trace becomes what the name ends in: "
-				  ".json, .folded, .csv or .html",
-				  to);
+		return mr_trace_export_check(to, err);
 	e = mr_mrt_open(&m, file, err);
 	if (e)
 		return e;

@@ -343,8 +343,8 @@ static void refuse(struct mr_sampler *s, int errnum)
 		mr_perf_reason(errnum, s->reason, s->remedy);
 }
 
-/* A ring of its own for an event, which is closed if there is none. */
-static bool add_ring(struct mr_sampler *s, int fd)
+/* A ring of its own for an event, which is closed if there is none: NULL. */
+static struct perf_event_mmap_page *add_ring(struct mr_sampler *s, int fd)
 {
 	void *p = MAP_FAILED;
 
@@ -364,22 +364,22 @@ static bool add_ring(struct mr_sampler *s, int fd)
 			 "kernel.perf_event_mlock_kb");
 	}
 	pthread_mutex_unlock(&s->lock);
-	if (p == MAP_FAILED)
-		close(fd);
-	return p != MAP_FAILED;
+	if (p != MAP_FAILED)
+		return p;
+	close(fd);
+	return NULL;
 }
 
-void mr_sampler_attach(struct mr_sampler *s)
+const struct perf_event_mmap_page *mr_sampler_attach(struct mr_sampler *s)
 {
 	struct perf_event_attr a;
 	int fd;
 
 	if (!s || !s->works || s->pid)
-		return;
+		return NULL;
 	a = s->attr;
 	fd = mr_perf_open(&a, 0, -1, -1);
-	if (fd >= 0)
-		add_ring(s, fd);
+	return fd >= 0 ? add_ring(s, fd) : NULL;
 }
 
 /* A thread of the other process on one CPU: the first has the CPU's ring,

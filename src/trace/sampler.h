@@ -13,6 +13,7 @@
 #include "trace/recorder.h"
 
 struct mr_sampler;
+struct perf_event_mmap_page;
 
 /*
  * Begins, and writes META. pid 0: of this process those threads that attach
@@ -23,8 +24,9 @@ struct mr_sampler;
  */
 int mr_sampler_open(struct mr_sampler **out, pid_t pid, int hz,
 		    struct mr_recorder *r, struct mr_err *err);
-/* The calling thread is sampled from now on; NULL is allowed. */
-void mr_sampler_attach(struct mr_sampler *s);
+/* The calling thread is sampled from now on; NULL is allowed. Returns its
+ * page, whose data_head moves with each sample, or NULL; valid until free. */
+const struct perf_event_mmap_page *mr_sampler_attach(struct mr_sampler *s);
 /* After the recorder is closed; NULL is allowed. */
 void mr_sampler_free(struct mr_sampler *s);
 

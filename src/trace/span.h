@@ -24,7 +24,9 @@ enum mr_span_kind {
 	MR_SPAN_WORK,
 	MR_SPAN_PIN,
 	MR_SPAN_START,
-	MR_SPAN_KINDS,
+	MR_SPAN_KINDS, /* that are shown; this one is for samples of functions
+			* alone: */
+	MR_SPAN_TURN = MR_SPAN_KINDS,
 	/* flags */
 	MR_SPAN_LAID = 0x40, /* its place is not exact, its duration is */
 	MR_SPAN_FAILED = 0x80,

@@ -149,6 +149,11 @@ def test_a_full_disk_ends_the_trace_not_the_run(mill, tmp_path):
         assert "the trace ends here" in r.stderr and "t.mrt" in r.stderr
         s = mill.json("trace", disk / "t.mrt")
         assert not s["whole"] and s["spans"] > 100
+        # `trace` says what there is, and that nobody was too slow
+        r = mill.fails("trace", "synthetic shape=8 count=40000 | batch 10",
+                       "-o", disk / "t.mrt", code=1,
+                       says=("No space left", "could not be written"))
+        assert "CUT OFF" in r.stdout and "LOST" not in r.stderr + r.stdout
     finally:
         subprocess.run(["umount", disk], check=True)
 
@@ -190,6 +195,70 @@ def test_ranks_are_merged_onto_one_clock(mill, tmp_path):
                code=1, says="no.mrt")
 
 
+def test_merged_traces_become_what_the_name_says(mill, tmp_path):
+    for r in range(2):
+        mill("trace", PIPELINE, "--rank", f"{r}/2", "-o", tmp_path / "t.mrt")
+    files = [tmp_path / f"t.rank{r}.mrt" for r in range(2)]
+    mill("trace", *files, "-o", tmp_path / "m.json")
+    assert json.loads((tmp_path / "m.json").read_text())["traceEvents"]
+    assert not (tmp_path / "m.json.mrt").exists()
+    before = files[0].read_bytes()
+    mill.fails("trace", *files, "-o", files[0], code=2,
+               says="t.rank0.mrt is one of the traces")
+    assert files[0].read_bytes() == before
+    (tmp_path / "link.mrt").symlink_to(files[0])
+    mill.fails("trace", *files, tmp_path / "link.mrt", "-o",
+               tmp_path / "x.mrt", code=2, says="the same trace")
+    mill.fails("trace", *files, "-o", tmp_path / "x.foo", code=2, says=".mrt")
+    assert not list(tmp_path.glob("x.*"))
+
+
+def test_a_name_that_a_trace_cannot_become_is_said_before_the_run(
+        mill, tmp_path):
+    never = "synthetic shape=8 count=1000 cost=1ms | batch 10"
+    mill.fails("trace", never, "--epochs", 1000, "-o", tmp_path / "t.foo",
+               code=2, says=("t.foo", ".html; .mrt"))
+    mill.fails("trace", "-o", tmp_path / "t.foo", "--", "touch",
+               tmp_path / "ran", code=2, says=("t.foo", ".html; .mrt"))
+    assert os.listdir(tmp_path) == []
+
+
+def test_where_a_trace_cannot_be_is_said_with_the_reason(mill):
+    r = mill.fails("trace", "-o", "/sys/t.mrt", "--", "true", code=1,
+                   says="/sys/t.mrt")
+    assert "No such file" not in r.stderr
+
+
+COMMAND = ["--", "true"]
+
+
+@pytest.mark.parametrize("words, options", [
+    (["trace", *COMMAND], ["threads=2", "storage=hdd", "cold", "epochs=2",
+                           "seconds=1", "rank=0/2", "trace=x.mrt"]),
+    (["trace", "FILE"], ["threads=2", "cold", "sample=9"]),
+    (["trace", PIPELINE], ["trace=x.mrt"]),
+    (["diagnose", *COMMAND], ["accelerator=9", "cache=1G", "storage=hdd",
+                              "job-only", "step-time=1ms", "threads=2"]),
+    (["diagnose", PIPELINE], ["keep-running", "which-loader=2", "epochs=2",
+                              "trace=x.mrt", "cold"]),
+    (["diagnose", "--from=x.json"], ["threads=2", "seconds=3"]),
+    (["prepare", PIPELINE, "--out=x"], ["epochs=2", "samples=9"]),
+    (["convert", PIPELINE, "--out=x"], ["order=block"]),
+    (["run", PIPELINE], ["sample=9", "events=cycles"]),
+])
+def test_an_option_that_means_nothing_is_refused(mill, tmp_path, words,
+                                                 options):
+    if "FILE" in words:
+        mill("trace", PIPELINE, "-o", tmp_path / "t.mrt")
+        words = ["trace", tmp_path / "t.mrt"]
+    before = os.listdir(tmp_path)
+    for o in options:
+        mill.fails(words[0], f"--{o}", *words[1:], code=2, cwd=tmp_path,
+                   says=(f"--{o.partition('=')[0]} means nothing to "
+                         f"`{words[0]}", "leave it out"))
+    assert os.listdir(tmp_path) == before
+
+
 @pytest.mark.parametrize("ending", ["json", "html", "csv", "folded"])
 def test_a_trace_becomes_what_its_name_says(mill, tmp_path, ending):
     to = tmp_path / f"t.{ending}"
@@ -203,4 +272,8 @@ def test_a_trace_becomes_what_its_name_says(mill, tmp_path, ending):
     mill("trace", tmp_path / "u.mrt", "-o", tmp_path / f"u.{ending}")
     assert (tmp_path / f"u.{ending}").stat().st_size > least
     mill.fails("trace", tmp_path / "u.mrt", "-o", tmp_path / "u.xyz", code=2,
-               says=".json, .folded, .csv or .html")
+               says=".json, .folded, .csv or .html; .mrt")
+    # both the summary and the file
+    s = mill.json("trace", tmp_path / "u.mrt", "-o", tmp_path / f"v.{ending}")
+    assert s["samples"] == 400
+    assert (tmp_path / f"v.{ending}").stat().st_size > least

@@ -7,7 +7,7 @@ import zlib
 
 KINDS = {1: "batch", 2: "sample", 3: "step", 4: "fetch", 5: "wait_in",
          6: "wait_out", 7: "collate", 8: "next", 9: "consume", 10: "work",
-         11: "pin", 12: "start"}
+         11: "pin", 12: "start", 13: "turn"}
 
 Span = collections.namedtuple(
     "Span", "start end kind failed inexact step sample batch size thread")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tracing of PyTorch programs that know nothing of it: times that are known
 because the programs sleep, and programs that end in all the ways they can."""
+import json
 import os
 import pathlib
 import resource
@@ -93,6 +94,12 @@ def near(values, want, share=0.02, least=0.001):
     """Their median is `want`, within 2 % or 1 ms."""
     m = statistics.median(values)
     assert abs(m - want) <= max(share * want, least), (m, want, values)
+
+
+def summary(path):
+    return json.loads(subprocess.run(
+        [str(BIN), "trace", str(path), "--json"], check=True,
+        capture_output=True, timeout=PATIENCE).stdout)
 
 
 # ---- known answers: the program sleeps, and keeps a log of its own ----
@@ -245,14 +252,15 @@ def test_each_batch_has_its_spans_and_each_thread_its_role(known):
 
 def test_a_slow_batch_holds_up_those_behind_it(follow):
     """Batch 2 takes 600 ms, others 50 ms; two workers, two ahead each."""
-    t = follow("""
+    r = follow("""
         class Odd(Set):
             def __getitem__(self, i):
                 time.sleep(0.6 if i == 2 else 0.05)
                 return i
         for batch in DataLoader(Odd(8), batch_size=1, num_workers=2):
             time.sleep(0.02)
-        """).trace()
+        """)
+    t = r.trace()
     # 1 and 7 may be so, too
     assert [b for b in t.out_of_order() if 1 < b < 7] == [3, 5]
     ready, asked = t.ready(), {s.batch: s.start for s in t.of("next")}
@@ -264,6 +272,23 @@ def test_a_slow_batch_holds_up_those_behind_it(follow):
     assert blocked[2] == pytest.approx(taken[2] - max(asked[2], ready[3]),
                                        abs=1e-6)
     assert slow - 0.3 < blocked[2] <= slow
+    told = summary(r.path)      # says what the reader above found
+    assert told["out_of_order"] == len(t.out_of_order())
+    held = {b["batch"]: b for b in told["held_up_by"]}
+    # until it was ready; receiving it is not the batches' fault
+    assert held[2]["blocked_ms"] == pytest.approx(
+        1e3 * (ready[2] - max(asked[2], ready[3])), abs=0.01)
+    assert held[2]["prepared_ms"] == pytest.approx(1e3 * slow, abs=0.01)
+    assert told["held_up_by"][0] == held[2]
+    assert held[2]["thread"] == t.of("batch", batch=2)[0].thread
+    assert told["head_of_line_seconds"] >= 1e-3 * held[2]["blocked_ms"]
+    assert told["wait"]["count"] == 8
+    assert told["wait"]["total_ms"] == pytest.approx(
+        1e3 * sum(t.waits().values()), abs=0.01)
+    assert told["wait"]["max_ms"] == pytest.approx(
+        1e3 * max(t.waits().values()), abs=0.01)
+    assert told["delay"]["total_ms"] == pytest.approx(
+        1e3 * sum(delays.values()), abs=0.01)
     assert delays[3] > blocked[2] and delays[5] > 0.35
     assert blocked[0] < blocked[2] and delays[2] < 0.1
 
@@ -416,7 +441,10 @@ def test_output_and_exit_code_are_the_programs_own(follow):
             pass
         sys.exit(7)
         """, code=7)
-    assert (r.out, r.err) == ("out\n1 False\n", "err\n")
+    assert r.out == "out\n1 False\n"
+    err, ours, _ = r.err.split("\n")       # one line of ours, at the end
+    assert err == "err" and ours.startswith("millrace: ")
+    assert f"`millrace trace {r.path}` says what is in it" in ours
     assert len(r.trace().of("next")) == 2 and r.trace().meta["exit"] == 7
 
 
@@ -569,6 +597,55 @@ def test_other_processes_of_the_program_are_kept_apart(follow):
     assert t.done
 
 
+def test_workers_are_those_of_an_epoch(follow):
+    """Each epoch starts its own two."""
+    r = follow("""
+        for epoch in range(3):
+            for x, i in DataLoader(Set(20, 0.005), 2, num_workers=2):
+                pass
+        """)
+    told = summary(r.path)
+    assert (told["workers"], told["worker_threads"]) == (2, 6)
+    text = subprocess.run([str(BIN), "trace", str(r.path)], check=True,
+                          capture_output=True, text=True).stdout
+    assert "budget: 2 workers at a time, 6 in all" in text
+    assert "waiting for a task" in text and "for bytes" not in text
+    if told["hardware"].get("functions"):   # importing torch is one line
+        places = [f["place"] for f in told["hardware"]["functions"]]
+        assert places.count("before the first batch") == 1
+
+
+def test_what_a_killed_command_leaves_can_be_read(follow):
+    """`millrace trace` itself is killed; the program goes on to its end."""
+    folder, parts = follow.folder, follow.folder / "t.mrt.parts"
+    p = follow.start("""
+        for x, i in DataLoader(Set(12), 2, num_workers=1):
+            pass
+        open(sys.argv[1], "w").close()
+        time.sleep(0.5)
+        """, folder / "ready")
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while not (folder / "ready").exists():
+            assert time.monotonic() < deadline and p.poll() is None
+            time.sleep(0.05)
+        p.kill()
+        p.wait()
+    finally:
+        os.killpg(p.pid, signal.SIGKILL)
+        p.communicate()
+    again = follow.start("")
+    _, err = again.communicate(timeout=PATIENCE)
+    assert again.returncode == 1
+    assert f"`millrace trace {parts}` makes a trace of what is in it" in err
+    told = summary(parts)       # t.mrt comes of it
+    assert told["batches"] == told["wait"]["count"] == 6
+    t = Trace(folder / "t.mrt")
+    assert sorted(s.batch for s in t.of("batch")) == list(range(6))
+    assert [s.batch for s in t.of("next")] == list(range(6))
+    assert parts.exists()
+
+
 # ---- ranks ----
 
 def test_ranks_have_traces_of_their_own(follow):
@@ -655,3 +732,24 @@ def test_a_part_of_a_program_is_recorded_and_hooks_are_removed(tmp_path):
     # workers that ran before are not followed
     assert sorted(s.batch for s in t.of("batch")) == list(range(3, 9))
     assert not (tmp_path / "p.mrt.parts").exists() and t.done
+
+
+@pytest.mark.parametrize("name, kind, says", [
+    ("p.html", "ValueError", "what is recorded is an .mrt file"),
+    ("no/p.mrt", "FileNotFoundError", "the trace cannot be written"),
+    ("left.mrt", "FileExistsError", "makes a trace of what is in it")])
+def test_where_a_part_cannot_be_recorded_is_said(tmp_path, name, kind, says):
+    (tmp_path / "left.mrt.parts").mkdir()
+    r = subprocess.run([sys.executable, "-c", textwrap.dedent("""
+        import sys
+        import millrace.trace
+        with millrace.trace.record(sys.argv[1]):
+            print("inside")
+        """), str(tmp_path / name)],
+        env=dict(os.environ, PYTHONPATH=str(MODULE)),
+        capture_output=True, text=True, timeout=PATIENCE)
+    last = r.stderr.splitlines()[-1]
+    assert r.returncode == 1 and r.stdout == ""
+    assert last.startswith(kind) and says in last, r.stderr
+    assert str(tmp_path / name) in last
+    assert os.listdir(tmp_path) == ["left.mrt.parts"]

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "analyze/demangle.h"
 #include "analyze/elf.h"
 #include "analyze/hardware.h"
 #include "core/le.h"
@@ -318,6 +319,74 @@ static void test_samples_go_to_the_innermost_span(void **state)
 	assert_non_null(strstr(folded, "engine;[unknown in liba.so] 2\n"));
 	free(folded);
 	mr_attribution_fini(&at);
+}
+
+static void test_samples_in_a_turn_are_the_steps_whose_turn_it_was(void **state)
+{
+	static const uint64_t a[] = { 0x1010 };
+	struct mr_str s = { 0 };
+	struct mr_err err;
+
+	(void)state;
+	begin_file();
+	text_chunk("META", 0,
+		   "{\"sampling\":{\"event\":\"cycles\",\"hz\":1000,"
+		   "\"source\":\"hw-sampled\"}}");
+	chunk("NAME", 0, "\2two", 4);
+	chunk("NAME", 0, "\3three", 6);
+	text_chunk("THRD", 1, "{\"pid\":7,\"tid\":70}");
+	/* laid one after another, two first; in fact three came in between */
+	span(&s, 120000, 130000, MR_SPAN_TURN, 0, 2, 5);
+	span(&s, 100000, 160000, MR_SPAN_STEP, MR_SPAN_LAID, 2, 5);
+	span(&s, 110000, 119000, MR_SPAN_TURN, 0, 3, 5);
+	span(&s, 160000, 200000, MR_SPAN_STEP, MR_SPAN_LAID, 3, 5);
+	span(&s, 90000, 300000, MR_SPAN_SAMPLE, 0, 0, 5);
+	span(&s, 90000, 300000, MR_SPAN_BATCH, 0, 0, MR_NO_SAMPLE);
+	flush("SPAN", 1, &s);
+	sample(&s, 20000, 70, 1, 0, a);	 /* before the first batch */
+	sample(&s, 30000, 70, 1, 0, a);	 /* so is this */
+	sample(&s, 111000, 70, 1, 0, a); /* three */
+	sample(&s, 125000, 70, 1, 0, a); /* two */
+	sample(&s, 150000, 70, 1, 0, a); /* nobody said whose turn it was */
+	sample(&s, 400000, 70, 1, 0, a); /* outside */
+	flush("SMPL", 0, &s);
+	mr_str_fini(&s);
+	put("t.mrt", file.text, file.len);
+	assert_int_equal(mr_attribute(&at, textf("%s/t.mrt", top), true, &err),
+			 0);
+	assert_int_equal(at.samples, 6);
+	assert_int_equal(place(&at, "two")->samples, 1);
+	assert_int_equal(place(&at, "three")->samples, 1);
+	assert_int_equal(place(&at, "two+three")->samples, 1);
+	assert_int_equal(place(&at, "outside")->samples, 1);
+	assert_int_equal(place(&at, "before the first batch")->samples, 2);
+	assert_int_equal(at.calls[2], 1); /* a turn is no call */
+	mr_attribution_fini(&at);
+}
+
+static void test_names_of_cxx_are_said_as_they_are_written(void **state)
+{
+	static const struct {
+		const char *mangled, *plain;
+	} names[] = {
+		{ "_ZN3c104impl3fooEiPKc", "c10::impl::foo" },
+		{ "_ZNK1A1fEv", "A::f" },
+		{ "_ZN1AclEi", "A::operator()" },
+		{ "_ZN1AIiE1fEv", "A<int>::f" },
+		{ "main", "main" },
+		{ "_Zebra", "_Zebra" },
+		{ "_ZN", "_ZN" },
+	};
+	struct mr_demangler d = { 0 };
+	char buf[256];
+
+	(void)state;
+	mr_demangle(&d, names[0].mangled, buf, sizeof(buf));
+	for (size_t i = 0; i < MR_COUNT(names); i++)
+		assert_string_equal(
+			mr_demangle(&d, names[i].mangled, buf, sizeof(buf)),
+			d.demangle ? names[i].plain : names[i].mangled);
+	mr_demangler_fini(&d);
 }
 
 static void test_the_last_counters_of_each_thread_are_added(void **state)
@@ -707,6 +776,10 @@ int main(void)
 		cmocka_unit_test(test_time_goes_on_between_the_kernels_updates),
 		cmocka_unit_test(test_lists_of_events_are_checked),
 		cmocka_unit_test(test_samples_go_to_the_innermost_span),
+		cmocka_unit_test(
+			test_samples_in_a_turn_are_the_steps_whose_turn_it_was),
+		cmocka_unit_test(
+			test_names_of_cxx_are_said_as_they_are_written),
 		cmocka_unit_test(
 			test_the_last_counters_of_each_thread_are_added),
 		cmocka_unit_test(test_intervals_hold_what_they_should),

@@ -182,6 +182,8 @@ static void take_spans(struct mr_roll *r, const struct mr_mrt_chunk *c,
 			r->start = s.start;
 		if (s.start + s.duration > r->end)
 			r->end = s.start + s.duration;
+		if (s.kind == MR_SPAN_TURN)
+			continue;
 		r->kind[s.kind]++;
 		t->kinds |= s.kind < 32 ? 1u << s.kind : 0;
 		note_batch(r, &s);
@@ -270,7 +272,8 @@ void mr_roll_spans(struct mr_roll *r, struct mr_mrt *m, mr_roll_fn one,
 			continue;
 		for (size_t i = 0; i < c.size / MR_MRT_SPAN; i++) {
 			get_span(&s, c.data + i * MR_MRT_SPAN);
-			one(self, &r->thread[c.thread - 1], &s);
+			if (s.kind != MR_SPAN_TURN)
+				one(self, &r->thread[c.thread - 1], &s);
 		}
 	}
 }
