@@ -25,7 +25,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define MR_PLUGIN_ABI 4
+#define MR_PLUGIN_ABI 5
 
 /* Sets *err and returns code, so that `return mr_err_set(...)` reads well.
  * Adding context to an error: mr_err_prefix(err, "file.npy: "). */

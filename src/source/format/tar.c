@@ -228,7 +228,7 @@ static int unpack(const struct mr_load *ld, const void *bytes, size_t length,
 	struct mr_tar_member m;
 	const int8_t *of;
 	const struct mr_part *t = find(s, ld->index, &x, &of);
-	unsigned seen = 0;
+	uint32_t seen = 0; /* a bit for each of MR_MAX_FIELDS */
 	uint64_t from, to;
 
 	span(x, of, &from, &to);
@@ -256,7 +256,7 @@ static int unpack(const struct mr_load *ld, const void *bytes, size_t length,
 			return ld->err->code;
 		}
 	}
-	if (seen != (1u << s->field.n) - 1)
+	if (seen != UINT32_MAX >> (32 - s->field.n))
 		return lacks(ld, t, &x, seen, from);
 	return 0;
 }
