@@ -564,6 +564,12 @@ void mr_pipeline_uncache(struct mr_pipeline *p)
 	}
 }
 
+void mr_pipeline_suit(struct mr_pipeline *p, const struct mr_options *opt)
+{
+	p->lenient = opt->on_error != MR_ON_ERROR_STOP;
+	p->memory = opt->memory;
+}
+
 int mr_pipeline_number(const struct mr_pipeline *p, int i)
 {
 	return i + 1 + (p->uncached && i >= p->uncached);

@@ -159,6 +159,19 @@ int mr_split_text(const struct mr_pipeline *p, int from, int to, char **text,
 	return *text ? 0 : mr_err_nomem(err, 0);
 }
 
+int mr_split_spell(const char *text, char **out, struct mr_err *err)
+{
+	struct mr_pipeline *p = NULL;
+	int e = mr_pipeline_parse(&p, text, NULL, err);
+
+	if (e)
+		return e;
+	mr_pipeline_uncache(p);
+	e = mr_split_text(p, 0, mr_split_samples(p), out, err);
+	mr_pipeline_free(p);
+	return e;
+}
+
 int mr_split_words(const struct mr_pipeline *p, int from, int to, char **text,
 		   struct mr_err *err)
 {

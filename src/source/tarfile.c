@@ -378,7 +378,7 @@ static int step(struct mr_tar_walk *w, struct mr_tar_entry *e,
 		return header(w, e, p, err);
 	if (mr_tar_zeros(p))
 		return zeros(w, e, err);
-	if (!w->at)
+	if (!w->at && !mr_tar_magic(p))
 		return no_tar(w, err);
 	mr_tar_extra_reset(&w->own);
 	e->header = w->at;
