@@ -264,9 +264,7 @@ static int unknown_stage(struct parser *ps, const struct token *t, bool source)
 		mr_err_set(ps->err, MR_EPARSE,
 			   "'%s' is a source; it can only come first", t->text);
 	else if (needs(t->text))
-		mr_err_set(ps->err, MR_EPARSE,
-			   "'%s' is not in this build: %s; install it and "
-			   "build again",
+		mr_err_set(ps->err, MR_EPARSE, "'%s' is not in this build: %s",
 			   t->text, needs(t->text));
 	else if ((near = mr_nearest(t->text, name_count(&names), name_at,
 				    &names)))

@@ -422,6 +422,12 @@ def test_keys_with_dots_are_explained(tmp_path):
         load(tmp_path / "a.tar")
 
 
+def test_class_that_is_no_integer_is_shown_in_one_line(tmp_path):
+    make(tmp_path / "a.tar", [("1.cls", b"1"), ("2.cls", b"a\nb\n")])
+    with pytest.raises(millrace.DataError, match="no integer: 'a b'; decode"):
+        load(tmp_path / "a.tar")
+
+
 @pytest.mark.parametrize("text", [b"", b"x", b"1.5", b"9" * 19, b"1__0",
                                   b"_1", b"1_", b"- 1", b"1\0"])
 def test_class_that_is_no_integer_is_a_bad_sample(tmp_path, text):

@@ -205,16 +205,23 @@ static int put_number(const struct mr_load *ld, const struct mr_part *t,
 		      struct mr_tensor *f)
 {
 	const struct tar *s = ld->self;
+	char shown[40];
+	size_t n = 0;
 	int64_t v;
 
 	if (mr_tar_integer(bytes, (size_t)m->size, &v))
 		return mr_load_i64(ld, i, v, f);
+	/* In one line, and without the one that it ends with. */
+	for (; n < m->size && n < sizeof(shown); n++)
+		shown[n] =
+			(char)((unsigned char)bytes[n] < ' ' ? ' ' : bytes[n]);
+	while (n && shown[n - 1] == ' ')
+		n--;
 	return mr_err_set(ld->err, MR_EDATA,
 			  "%s: '%s' at byte %llu is no integer: '%.*s'; "
 			  "decode=no takes it as bytes",
 			  t->path, s->field.name[i],
-			  (unsigned long long)m->data,
-			  (int)(m->size < 40 ? m->size : 40), bytes);
+			  (unsigned long long)m->data, (int)n, shown);
 }
 
 static int twice(const struct mr_load *ld, const struct mr_part *t,
