@@ -74,7 +74,7 @@ enum mr_dtype {
 };
 
 #define MR_MAX_DIMS   8
-#define MR_MAX_FIELDS 16
+#define MR_MAX_FIELDS 32
 
 /* A dense, row-major array. Bytes are a 1-d MR_U8 tensor, a scalar has no
  * dimensions. Whoever hands out a tensor says how long `data` lives. */

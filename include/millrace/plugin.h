@@ -272,6 +272,14 @@ struct mr_extent {
 struct mr_source_env {
 	int threads;	 /* how many a source may use while it opens */
 	const char *cwd; /* NULL, or what relative paths are relative to */
+	/* Bad samples are not the end of the run: of several files, one that
+	 * is damaged may be opened as a bad sample, whose load fails with the
+	 * reason. */
+	bool lenient;
+	uint64_t memory; /* the loader's budget, or 0: not known */
+	/* NULL, or: another pipeline's stages before `batch`, with all their
+	 * parameters. The caller frees *out. */
+	int (*spell)(const char *pipeline, char **out, struct mr_err *err);
 };
 
 /* What a source is given for one sample. */

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "core/file.h"
 #include "core/guard.h"
@@ -35,9 +36,10 @@ int mr_input_threads(const char *path, int threads)
 	return mr_input_is_url(path) && threads < 16 ? 16 : threads;
 }
 
-static int open_remote(struct mr_input *in, struct mr_err *err)
+static int open_remote(struct mr_input *in, const struct mr_patience *p,
+		       struct mr_err *err)
 {
-	int e = mr_remote_open(&in->remote, in->path, err);
+	int e = mr_remote_open(&in->remote, in->path, p, err);
 
 	if (e)
 		return e;
@@ -66,7 +68,8 @@ static int open_local(struct mr_input *in, struct mr_err *err)
 	return 0;
 }
 
-int mr_input_open(struct mr_input **out, const char *path, struct mr_err *err)
+static int open_any(struct mr_input **out, const char *path,
+		    const struct mr_patience *p, struct mr_err *err)
 {
 	struct mr_input *in = mr_alloc(1, sizeof(*in), err);
 	int e = MR_ENOMEM;
@@ -78,13 +81,25 @@ int mr_input_open(struct mr_input **out, const char *path, struct mr_err *err)
 	mr_window_init(&in->window);
 	in->path = mr_strdup(path, err);
 	if (in->path)
-		e = mr_input_is_url(path) ? open_remote(in, err) :
+		e = mr_input_is_url(path) ? open_remote(in, p, err) :
 					    open_local(in, err);
 	if (e)
 		mr_input_close(in);
 	else
 		*out = in;
 	return e;
+}
+
+int mr_input_open(struct mr_input **in, const char *path, struct mr_err *err)
+{
+	return open_any(in, path, NULL, err);
+}
+
+int mr_input_glance(struct mr_input **in, const char *path, struct mr_err *err)
+{
+	const struct mr_patience once = { .once = true };
+
+	return open_any(in, path, &once, err);
 }
 
 void mr_input_close(struct mr_input *in)
@@ -124,6 +139,17 @@ int64_t mr_input_changed(const struct mr_input *in)
 const char *mr_input_etag(const struct mr_input *in)
 {
 	return in->remote ? mr_remote_etag(in->remote) : "";
+}
+
+uint64_t mr_input_state(const struct mr_input *in)
+{
+	const char *etag = mr_input_etag(in);
+	uint64_t h;
+
+	if (!in->remote || (!*etag && !in->changed))
+		return 0;
+	h = *etag ? XXH3_64bits(etag, strlen(etag)) : (uint64_t)in->changed;
+	return h >> 1 | 1; /* a number that JSON has, and not 0 */
 }
 
 static int too_short(const struct mr_input *in, uint64_t end, size_t missing,

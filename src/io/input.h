@@ -52,6 +52,16 @@ int64_t mr_input_changed(const struct mr_input *in);
 const char *mr_input_etag(const struct mr_input *in);
 
 /*
+ * A number that is another one when a server calls its state of the input
+ * another; 0: local, or the server tells nothing.
+ */
+uint64_t mr_input_state(const struct mr_input *in);
+
+/* Open a remote one to see its size and state: tried once, since an answer
+ * that does not come is no answer. */
+int mr_input_glance(struct mr_input **in, const char *path, struct mr_err *err);
+
+/*
  * Exactly n bytes from offset; MR_EDATA, naming file and place, when it ends
  * before. Any thread may call. For indexing: small reads that follow one
  * another in a remote input share requests.

@@ -17,6 +17,11 @@ static int no_match(const char *pattern, int why, struct mr_err *err)
 	if (why == GLOB_ABORTED)
 		return mr_err_sys(err, errno ? errno : EIO, pattern,
 				  "cannot list");
+	if (!mr_input_is_url(pattern) && strstr(pattern, "://"))
+		return mr_err_set(err, MR_EUNSUPPORTED,
+				  "%s: of files on servers, http://, https:// "
+				  "and s3:// are taken",
+				  pattern);
 	if (!strpbrk(pattern, "*?[{"))
 		return mr_err_set(err, MR_EIO,
 				  "%s: no such file; check the path", pattern);

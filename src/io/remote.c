@@ -72,7 +72,8 @@ static struct mr_http_request request(const struct mr_remote *r)
  * whether parts can be had, why not if it fails, and it is what a signed URL
  * is good for.
  */
-static int ask_size(struct mr_remote *r, struct mr_err *err)
+static int ask_size(struct mr_remote *r, const struct mr_patience *p,
+		    struct mr_err *err)
 {
 	struct mr_http_request q = request(r);
 	struct mr_http_answer a;
@@ -81,7 +82,7 @@ static int ask_size(struct mr_remote *r, struct mr_err *err)
 
 	q.to = &first;
 	q.n = q.room = 1;
-	e = mr_http_get(&q, &a, NULL, err);
+	e = mr_http_get(&q, &a, p, err);
 	if (e)
 		return e;
 	if (a.total > INT64_MAX)
@@ -94,7 +95,8 @@ static int ask_size(struct mr_remote *r, struct mr_err *err)
 	return 0;
 }
 
-int mr_remote_open(struct mr_remote **out, const char *url, struct mr_err *err)
+int mr_remote_open(struct mr_remote **out, const char *url,
+		   const struct mr_patience *p, struct mr_err *err)
 {
 	struct mr_remote *r = mr_alloc(1, sizeof(*r), err);
 	int e;
@@ -111,7 +113,7 @@ int mr_remote_open(struct mr_remote **out, const char *url, struct mr_err *err)
 	if (!e)
 		e = find_url(r, err);
 	if (!e)
-		e = ask_size(r, err);
+		e = ask_size(r, p, err);
 	if (e)
 		mr_remote_close(r);
 	else

@@ -11,8 +11,10 @@
 
 struct mr_remote;
 
-/* Asks for its size. The server must be able to send parts of it. */
-int mr_remote_open(struct mr_remote **r, const char *url, struct mr_err *err);
+/* Asks for its size, as patiently as p says, or NULL. The server must be able
+ * to send parts of it. */
+int mr_remote_open(struct mr_remote **r, const char *url,
+		   const struct mr_patience *p, struct mr_err *err);
 void mr_remote_close(struct mr_remote *r); /* NULL is allowed */
 
 uint64_t mr_remote_size(const struct mr_remote *r);

@@ -10,8 +10,10 @@ static int lacks(const char *url, struct mr_err *err)
 			  url);
 }
 
-int mr_remote_open(struct mr_remote **r, const char *url, struct mr_err *err)
+int mr_remote_open(struct mr_remote **r, const char *url,
+		   const struct mr_patience *p, struct mr_err *err)
 {
+	(void)p;
 	*r = NULL;
 	return lacks(url, err);
 }

@@ -141,7 +141,7 @@ static int read_encoder(struct mr_words *w, const char *path,
 
 /* ---- vocab.bpe ---- */
 
-static int add_merge(struct mr_bpe *b, const struct mr_words *w,
+static int add_merge(struct mr_bpe *b, const struct mr_words *w, uint8_t *made,
 		     const struct mr_lines *l, const int16_t *byte_of,
 		     const char *line, size_t n, struct mr_err *err)
 {
@@ -172,7 +172,46 @@ static int add_merge(struct mr_bpe *b, const struct mr_words *w,
 	if (!mr_bpe_add(b, a, c, (uint32_t)l->number, id))
 		return mr_lines_bad(l, err, "'%.*s' was there before",
 				    n < 80 ? (int)n : 80, line);
+	mr_bpe_take(made, id);
 	return 0;
+}
+
+/* <|endoftext|>, <s>, [PAD] and fairseq's madeupword0000: meant to be given by
+ * their ids, not to be made of a text. */
+static bool is_special(const uint8_t *p, size_t n)
+{
+	static const char filler[] = "madeupword";
+
+	if (n > sizeof(filler) - 1 && !memcmp(p, filler, sizeof(filler) - 1))
+		return true;
+	return (p[0] == '<' && p[n - 1] == '>') ||
+	       (p[0] == '[' && p[n - 1] == ']');
+}
+
+/* Each token of several bytes is made by a merge; else there were more merges
+ * once, without which texts become other ids. */
+static int check_made(const struct mr_words *w, uint8_t *made,
+		      const struct mr_lines *l, struct mr_err *err)
+{
+	const struct mr_word *first = NULL;
+	size_t lack = 0;
+
+	for (size_t i = 0; i < w->count; i++) {
+		const struct mr_word *x = &w->word[i];
+
+		if (x->length < 2 || !mr_bpe_take(made, x->id) ||
+		    is_special(w->bytes + x->at, x->length))
+			continue;
+		first = first && first->id < x->id ? first : x;
+		lack++;
+	}
+	if (!lack)
+		return 0;
+	return mr_err_set(err, MR_EDATA,
+			  "%s: cut off, or of another vocabulary: %zu lines, "
+			  "and no merge makes %zu of the tokens, as the one "
+			  "with the id %d",
+			  l->path, l->number, lack, (int)first->id);
 }
 
 static int read_merges(struct mr_bpe *b, const struct mr_words *w,
@@ -181,6 +220,7 @@ static int read_merges(struct mr_bpe *b, const struct mr_words *w,
 {
 	char *text, *line;
 	struct mr_lines l;
+	uint8_t *made = NULL;
 	size_t n, max;
 	int e = mr_file_read(path, MR_BPE_FILE, &text, &n, err);
 
@@ -189,13 +229,19 @@ static int read_merges(struct mr_bpe *b, const struct mr_words *w,
 	e = mr_lines_init(&l, path, text, n, &max, err);
 	if (!e)
 		e = mr_bpe_room(b, max, err);
+	made = e ? NULL : mr_alloc(MR_BPE_IDS / 8, 1, err);
+	if (!e && !made)
+		e = MR_ENOMEM;
 	while (!e && (line = mr_lines_next(&l, &n))) {
 		bool version =
 			l.number == 1 && n > 7 && !memcmp(line, "#version", 8);
 
 		if (n && !version)
-			e = add_merge(b, w, &l, byte_of, line, n, err);
+			e = add_merge(b, w, made, &l, byte_of, line, n, err);
 	}
+	if (!e)
+		e = check_made(w, made, &l, err);
+	free(made);
 	free(text);
 	return e;
 }

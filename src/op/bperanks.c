@@ -93,6 +93,11 @@ static int read_ranks(struct mr_words *w, const char *path, struct mr_err *err)
 	if (e)
 		return e;
 	e = mr_lines_init(&l, path, text, n, &max, err);
+	/* A rank that lost its last digits is a rank too. */
+	if (!e && n && text[n - 1] != '\n')
+		e = mr_err_set(err, MR_EDATA,
+			       "%s: cut off: its last line, %zu, has no end",
+			       path, max);
 	if (!e)
 		e = mr_words_init(w, max, n, err);
 	taken = e ? NULL : mr_alloc(MR_BPE_IDS / 8, 1, err);

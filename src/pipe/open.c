@@ -255,6 +255,8 @@ int mr_loader_open_edited(struct mr_loader **out, const char *pipeline,
 				      err);
 	}
 	if (!e)
+		mr_pipeline_suit(l->pipeline, &l->opt);
+	if (!e)
 		e = mr_plan_make_edited(&l->plan, l->pipeline, l->threads, edit,
 					err);
 	if (!e)

@@ -7,13 +7,17 @@
 #include "core/param.h"
 #include "op/batchop.h"
 #include "pipe/join.h"
+#include "pipe/split.h"
 #include "pipe/strips.h"
 
 static int open_source(struct mr_plan *plan, struct mr_pipeline *p, int threads,
 		       struct mr_err *err)
 {
 	struct mr_stage *s = &p->stage[0];
-	struct mr_source_env env = { .threads = threads };
+	struct mr_source_env env = { .threads = threads,
+				     .lenient = p->lenient,
+				     .memory = p->memory,
+				     .spell = mr_split_spell };
 	int e;
 
 	plan->source = s->source;

@@ -264,9 +264,7 @@ static int unknown_stage(struct parser *ps, const struct token *t, bool source)
 		mr_err_set(ps->err, MR_EPARSE,
 			   "'%s' is a source; it can only come first", t->text);
 	else if (needs(t->text))
-		mr_err_set(ps->err, MR_EPARSE,
-			   "'%s' is not in this build: %s; install it and "
-			   "build again",
+		mr_err_set(ps->err, MR_EPARSE, "'%s' is not in this build: %s",
 			   t->text, needs(t->text));
 	else if ((near = mr_nearest(t->text, name_count(&names), name_at,
 				    &names)))
@@ -562,6 +560,12 @@ void mr_pipeline_uncache(struct mr_pipeline *p)
 		memmove(&p->stage[i], &p->stage[i + 1],
 			(size_t)(p->n - i) * sizeof(p->stage[0]));
 	}
+}
+
+void mr_pipeline_suit(struct mr_pipeline *p, const struct mr_options *opt)
+{
+	p->lenient = opt->on_error != MR_ON_ERROR_STOP;
+	p->memory = opt->memory;
 }
 
 int mr_pipeline_number(const struct mr_pipeline *p, int i)

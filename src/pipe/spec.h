@@ -29,6 +29,8 @@ struct mr_pipeline {
 	int n;
 	struct mr_stage stage[MR_MAX_STEPS];
 	int uncached;	 /* where a `cache` stood that was taken out, or 0 */
+	bool lenient;	 /* for the source: mr_source_env */
+	uint64_t memory; /* the same */
 	void *plugin[8]; /* handles of shared objects */
 	int plugins;
 };
@@ -62,6 +64,9 @@ int mr_pipeline_number(const struct mr_pipeline *p, int i);
 
 /* Adds the text and a caret under stage i to the message; returns its code. */
 int mr_pipeline_point(const struct mr_pipeline *p, int i, struct mr_err *err);
+
+/* What the source must know of the options, before the plan is made. */
+void mr_pipeline_suit(struct mr_pipeline *p, const struct mr_options *opt);
 
 /* One stage with all its parameters, as a user could write it. */
 void mr_stage_text(const struct mr_stage *s, struct mr_str *out);

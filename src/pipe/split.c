@@ -7,6 +7,8 @@
 #include "core/file.h"
 #include "core/json.h"
 #include "core/param.h"
+#include "io/input.h"
+#include "source/origin.h"
 
 enum { STAMPS = 1024, TABLES = 1024 };
 
@@ -159,6 +161,19 @@ int mr_split_text(const struct mr_pipeline *p, int from, int to, char **text,
 	return *text ? 0 : mr_err_nomem(err, 0);
 }
 
+int mr_split_spell(const char *text, char **out, struct mr_err *err)
+{
+	struct mr_pipeline *p = NULL;
+	int e = mr_pipeline_parse(&p, text, NULL, err);
+
+	if (e)
+		return e;
+	mr_pipeline_uncache(p);
+	e = mr_split_text(p, 0, mr_split_samples(p), out, err);
+	mr_pipeline_free(p);
+	return e;
+}
+
 int mr_split_words(const struct mr_pipeline *p, int from, int to, char **text,
 		   struct mr_err *err)
 {
@@ -217,7 +232,7 @@ static int add_stamp(struct mr_meta *m, const char *path, struct mr_err *err)
 	if (!mr_json_can(path))
 		return 0; /* would be read back as another path */
 	if (stat(path, &st))
-		return 0; /* remote: its own marks are kept elsewhere */
+		return 0; /* gone already, or a name that is none */
 	s->path = mr_strdup(path, err);
 	if (!s->path)
 		return MR_ENOMEM;
@@ -225,6 +240,45 @@ static int add_stamp(struct mr_meta *m, const char *path, struct mr_err *err)
 	s->changed = mr_file_changed(&st);
 	m->stamps++;
 	return 0;
+}
+
+/* A file on a server: its size, and what the server calls its state. */
+static int stamp_remote(struct mr_meta *m, const struct mr_input *in,
+			struct mr_err *err)
+{
+	struct mr_stamp *s = &m->stamp[m->stamps];
+	const char *path = mr_input_path(in);
+
+	if ((m->stamps && !strcmp(s[-1].path, path)) || !mr_json_can(path))
+		return 0;
+	s->path = mr_strdup(path, err);
+	if (!s->path)
+		return MR_ENOMEM;
+	s->size = mr_input_size(in);
+	s->changed = (int64_t)mr_input_state(in);
+	m->stamps++;
+	return 0;
+}
+
+/* The files that a pattern finds, which may come to be others: sources call
+ * the parameter `glob`. */
+static int stamp_pattern(const struct mr_pipeline *p, struct mr_meta *m,
+			 struct mr_err *err)
+{
+	const struct mr_stage *s = &p->stage[0];
+	const struct mr_param *q = mr_param_find(s->source->params, "glob");
+	const char *text;
+	int e;
+
+	if (!q || q->type != MR_P_TEXT)
+		return 0;
+	text = *(const char *const *)(const void *)((const char *)s->self +
+						    q->offset);
+	e = mr_origin_pattern(&m->stamp[m->stamps], text, err);
+	if (e == MR_AGAIN)
+		return 0;
+	m->stamps += !e;
+	return e;
 }
 
 /* A sample's file, and the folder it lies in, which changes when files come
@@ -273,8 +327,8 @@ static int stamp_source(const struct mr_plan *plan, struct mr_meta *m,
 	char buf[4096];
 	int e = 0;
 
-	/* of each sample its file and folder; and what file() names */
-	m->stamp = mr_alloc(3 * STAMPS, sizeof(*m->stamp), err);
+	/* of each sample its file and folder; what file() names; a pattern */
+	m->stamp = mr_alloc(3 * STAMPS + 1, sizeof(*m->stamp), err);
 	if (!m->stamp)
 		return MR_ENOMEM;
 	for (uint64_t i = 0; src->locate && i < n && !e; i++) {
@@ -284,7 +338,8 @@ static int stamp_source(const struct mr_plan *plan, struct mr_meta *m,
 
 		if (!src->locate(plan->source_self, at, buf, sizeof(buf), &x,
 				 &ignored))
-			e = stamp_file(m, x.path, x.fd < 0, err);
+			e = x.input ? stamp_remote(m, x.input, err) :
+				      stamp_file(m, x.path, x.fd < 0, err);
 	}
 	for (size_t i = 0; src->file && i < STAMPS && !e; i++) {
 		const char *path = src->file(plan->source_self, i);
@@ -293,6 +348,8 @@ static int stamp_source(const struct mr_plan *plan, struct mr_meta *m,
 			break;
 		e = stamp_file(m, path, false, err);
 	}
+	if (!e)
+		e = stamp_pattern(plan->pipeline, m, err);
 	sort_stamps(m);
 	return e;
 }

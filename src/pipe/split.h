@@ -36,6 +36,10 @@ int mr_split_describe(const struct mr_split *s, const struct mr_plan *plan,
 int mr_split_words(const struct mr_pipeline *p, int from, int to, char **text,
 		   struct mr_err *err);
 
+/* The stages of samples of another text, without a cache, in the same way as
+ * mr_split_text(). The caller frees *out. */
+int mr_split_spell(const char *text, char **out, struct mr_err *err);
+
 /* Stages [from, to) as a text, with all their parameters. */
 int mr_split_text(const struct mr_pipeline *p, int from, int to, char **text,
 		  struct mr_err *err);

@@ -226,6 +226,7 @@ static int make_plan(struct job *j, struct mr_err *err)
 
 	if (!e) {
 		mr_pipeline_uncache(p); /* there is one pass only */
+		mr_pipeline_suit(p, &j->opt->loader);
 		e = mr_plan_make(plan, p, mr_loader_threads(&j->opt->loader),
 				 err);
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "source/features.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 #include "core/str.h"
@@ -223,8 +224,9 @@ static int add_fields(struct mr_choices *c, struct mr_choice *q,
 
 /* ---- the choice ---- */
 
-/* The names that there are, as many as fit. */
-static const char *names_of(const struct mr_survey *s, char *buf, size_t cap)
+/* The names that there are, as many as fit into buf, or into `fields`. */
+static const char *names_of(const struct mr_survey *s, int fields, char *buf,
+			    size_t cap)
 {
 	size_t at = 0;
 
@@ -234,6 +236,9 @@ static const char *names_of(const struct mr_survey *s, char *buf, size_t cap)
 
 		if (s->seen[i].kind == MR_FEATURE_NONE)
 			continue;
+		fields -= layout_of(s, &s->seen[i]) == MR_LAYOUT_PIECES ? 2 : 1;
+		if (fields < 0)
+			break;
 		n = snprintf(buf + at, cap - at, "%s%s", at ? "," : "",
 			     s->seen[i].name);
 		if (n < 0 || (size_t)n >= cap - at) {
@@ -286,10 +291,11 @@ static int too_many(const struct mr_survey *s, const char *where,
 	char names[600];
 
 	return mr_err_set(err, MR_ELIMIT,
-			  "%s: there are more than %d fields in %zu features; "
-			  "choose some: features=%s",
-			  where, MR_MAX_FIELDS, s->n,
-			  names_of(s, names, sizeof(names)));
+			  "%s: the features, %zu are there, would be more than "
+			  "%d fields, which are the most; choose some, as the "
+			  "first of them: features=%s",
+			  where, s->n, MR_MAX_FIELDS,
+			  names_of(s, MR_MAX_FIELDS, names, sizeof(names)));
 }
 
 static int choose_named(struct mr_choices *c, const struct mr_survey *s,
@@ -307,6 +313,12 @@ static int choose_named(struct mr_choices *c, const struct mr_survey *s,
 			name = open ? (size_t)(open - p) : len;
 			q = find_seen(s, p, name);
 		}
+		if (!q && memchr(p, '[', len) && p[len - 1] != ']')
+			return mr_err_set(err, MR_EINVAL,
+					  "features=: '%.*s' has a [ without "
+					  "a ] at its end; write NAME[] or "
+					  "NAME[28x28x1]",
+					  (int)len, p);
 		if (!q || q->kind == MR_FEATURE_NONE)
 			return mr_err_set(
 				err, MR_EINVAL,
@@ -316,7 +328,7 @@ static int choose_named(struct mr_choices *c, const struct mr_survey *s,
 				q ? "nothing is in the feature" :
 				    "there is no feature",
 				(int)name, p, (unsigned long long)s->records,
-				names_of(s, names, sizeof(names)));
+				names_of(s, INT_MAX, names, sizeof(names)));
 		e = choose(c, s, q, p + name, len - name, err);
 		if (e == MR_ELIMIT)
 			return too_many(s, where, err);

@@ -570,13 +570,13 @@ int mr_h5_open(struct mr_h5_file *f, const struct mr_h5_want *want,
 	int e;
 
 	f->handle = -1;
-	e = mr_input_open(&f->in, f->path, err);
-	if (e)
-		return e;
-	if (mr_input_fd(f->in) < 0)
+	if (mr_input_is_url(f->path))
 		return mr_err_set(err, MR_EUNSUPPORTED,
 				  "%s: HDF5 files must be local; copy it",
 				  f->path);
+	e = mr_input_open(&f->in, f->path, err);
+	if (e)
+		return e;
 	f->set = mr_alloc((size_t)want->datasets, sizeof(*f->set), err);
 	f->attribute =
 		mr_alloc((size_t)want->datasets * (size_t)want->attributes,

@@ -26,6 +26,7 @@ struct mr_h5_file {
 	double *attribute;
 	uint64_t rows;	/* that each dataset has */
 	uint64_t first; /* sample, for the caller */
+	char *lost;	/* NULL, or why it cannot be read; the caller's */
 	int64_t handle; /* libhdf5's, when it must read datasets; or -1 */
 };
 

@@ -198,6 +198,9 @@ static const char *conversion(const char *descr, char *buf, size_t cap)
 		return !strcmp(t, "u2") ? "a.astype('<i4')" : "a.astype('<i8')";
 	case 'c':
 		return "np.stack([a.real, a.imag], -1).astype('<f4')";
+	case 'U': /* texts: each by its number among those that differ */
+	case 'S':
+		return "np.unique(a, return_inverse=True)[1].reshape(a.shape)";
 	case 'm':
 	case 'M':
 		return "a.astype('<i8')";

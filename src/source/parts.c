@@ -47,6 +47,7 @@ void mr_parts_fini(struct mr_parts *ps)
 	for (size_t i = 0; i < ps->n; i++) {
 		mr_input_close(ps->item[i].in);
 		free(ps->item[i].path);
+		free(ps->item[i].lost);
 	}
 	free(ps->item);
 	mr_unpacked_fini(&ps->unpacked);
@@ -83,6 +84,34 @@ static long files_to_keep(void)
 	return ((long)r.rlim_cur - files_open()) / 2;
 }
 
+bool mr_part_forgiven(const struct mr_source_env *env, size_t n,
+		      const char *path, int code)
+{
+	return env->lenient && n > 1 &&
+	       (code == MR_EDATA ||
+		(code == MR_EIO && path && !mr_input_is_url(path)));
+}
+
+/* From here on it is its samples that are bad. */
+static int lose(const struct opening *o, size_t i, struct mr_err *err)
+{
+	struct mr_part *p = &o->ps->item[i];
+	struct mr_err other;
+
+	p->lost = mr_strdup(err->text, &other);
+	if (!p->lost) {
+		*err = other;
+		return MR_ENOMEM;
+	}
+	if (o->how->drop)
+		o->how->drop(o->how->self, i);
+	mr_input_close(p->in);
+	p->in = NULL;
+	p->plain.fd = -1;
+	p->samples = p->samples ? p->samples : 1;
+	return 0;
+}
+
 static int open_one(void *arg, size_t i, struct mr_err *err)
 {
 	struct opening *o = arg;
@@ -90,6 +119,10 @@ static int open_one(void *arg, size_t i, struct mr_err *err)
 	bool packed;
 	int e = o->how->open(o->how->self, i, err);
 
+	if (e && mr_part_forgiven(o->how->env, o->ps->n, p->path, e))
+		return lose(o, i, err);
+	if (!e && o->how->look)
+		e = o->how->look(o->how->self, i, err);
 	if (e)
 		return e;
 	packed = p->plain.fd >= 0;
@@ -101,6 +134,15 @@ static int open_one(void *arg, size_t i, struct mr_err *err)
 	return p->in && o->how->map ? mr_input_map(p->in, err) : 0;
 }
 
+/* A data set of nothing but bad samples would say why only when it is read. */
+static int check_any(const struct mr_parts *ps, struct mr_err *err)
+{
+	for (size_t i = 0; i < ps->n; i++)
+		if (!ps->item[i].lost)
+			return 0;
+	return ps->n ? mr_part_check(&ps->item[0], err) : 0;
+}
+
 int mr_parts_open(struct mr_parts *ps, const struct mr_parts_how *how,
 		  struct mr_err *err)
 {
@@ -108,8 +150,10 @@ int mr_parts_open(struct mr_parts *ps, const struct mr_parts_how *how,
 	int e;
 
 	mr_unpacked_init(&ps->unpacked, how->unpack);
-	e = mr_crew_run(mr_input_threads(how->where, how->threads), ps->n,
+	e = mr_crew_run(mr_input_threads(how->where, how->env->threads), ps->n,
 			open_one, &o, err);
+	if (!e)
+		e = check_any(ps, err);
 	for (size_t i = 0; !e && i < ps->n; i++) {
 		ps->item[i].first = ps->samples;
 		ps->samples += ps->item[i].samples;
@@ -135,6 +179,11 @@ const struct mr_part *mr_parts_find(const struct mr_parts *ps, uint64_t *i)
 }
 
 /* ---- one ---- */
+
+int mr_part_check(const struct mr_part *p, struct mr_err *err)
+{
+	return p->lost ? mr_err_set(err, MR_EDATA, "%s", p->lost) : 0;
+}
 
 int mr_part_open(struct mr_part *p, struct mr_err *err)
 {

@@ -15,6 +15,7 @@ struct mr_part {
 	struct mr_plain plain; /* in place of it, when it was compressed */
 	uint64_t size;	       /* of the bytes that are read */
 	uint64_t samples, first;
+	char *lost; /* NULL, or why all its samples are bad */
 };
 
 struct mr_parts {
@@ -32,22 +33,38 @@ void mr_parts_fini(struct mr_parts *ps); /* after any failure too */
 
 struct mr_parts_how {
 	const char *where; /* any path of them: on a server, or not */
-	int threads;
+	const struct mr_source_env *env;
 	uint64_t unpack; /* bytes that compressed ones may take */
 	bool map;	 /* those that are not compressed */
 	/* Open and index one, and say how many samples it has. */
 	int (*open)(void *self, size_t i, struct mr_err *err);
+	/* Forget what open() came to hold of one that is lost. */
+	void (*drop)(void *self, size_t i);
+	/* Look at what was opened; may be NULL. */
+	int (*look)(void *self, size_t i, struct mr_err *err);
 	void *self;
 };
 
-/* The error is that of the first file, in their order, of those tried. */
+/*
+ * The error is that of the first file, in their order, of those tried. Where
+ * env is lenient, one of several that open() found damaged is lost: as many
+ * bad samples as it said before it failed, or one.
+ */
 int mr_parts_open(struct mr_parts *ps, const struct mr_parts_how *how,
 		  struct mr_err *err);
 
 /* The part of a sample; *i becomes its number within that. */
 const struct mr_part *mr_parts_find(const struct mr_parts *ps, uint64_t *i);
 
+/* Is the failure `code` of one of n files a bad sample, or the run's? Files on
+ * a server must be there: another process may have found them. */
+bool mr_part_forgiven(const struct mr_source_env *env, size_t n,
+		      const char *path, int code);
+
 /* ---- one ---- */
+
+/* MR_EDATA with the reason when it is lost. */
+int mr_part_check(const struct mr_part *p, struct mr_err *err);
 
 int mr_part_open(struct mr_part *p, struct mr_err *err);
 /* From here on the unpacked bytes are meant, also those before MR_EDATA. */

@@ -15,7 +15,7 @@ struct damage {
 
 struct builder {
 	struct mr_tar_index *x;
-	const char *path;
+	const struct mr_part *part;
 	/* The sample that is open, if any. */
 	bool open;
 	struct mr_str key;
@@ -26,6 +26,7 @@ struct builder {
 	/* Damage whose sample is not known yet. */
 	struct damage doubt;
 	uint64_t usual; /* members that the largest sample has so far */
+	bool hurt;	/* some damage was found */
 };
 
 /* ---- names ---- */
@@ -68,7 +69,7 @@ static int too_many(const struct builder *b, const char *ext,
 			  "%s: more than %d different extensions, '%.60s' is "
 			  "one; a name's extension begins at its first dot, so "
 			  "keys must have none",
-			  b->path, MR_TAR_EXTENSIONS, ext);
+			  b->part->path, MR_TAR_EXTENSIONS, ext);
 }
 
 /* The number of an extension, which is new or not. */
@@ -205,49 +206,72 @@ static int add_member(struct builder *b, const struct mr_tar_entry *m,
 	return 0;
 }
 
-static int add(struct builder *b, const struct mr_tar_entry *m,
-	       struct mr_err *err)
+/* What was unpacked ends where it should not, or has a wrong checksum. */
+static bool unpacked_badly(const struct mr_part *p)
 {
+	return p->plain.fd >= 0 && p->plain.hurt != UINT64_MAX;
+}
+
+/* Damage that the walk found in a part, or that unpacking did. */
+static struct damage damage_of(const struct builder *b,
+			       const struct mr_tar_entry *m)
+{
+	const struct mr_plain *plain = &b->part->plain;
 	struct damage d = { .what = m->damage,
 			    .at = m->header,
 			    .value = m->value,
 			    .before = !b->open };
+	bool cut = d.what == MR_TAR_CUT_HEADER || d.what == MR_TAR_CUT_DATA;
+	bool doubtful = !d.what && m->data + m->size > plain->sure;
+
+	if (unpacked_badly(b->part) && (cut || doubtful)) {
+		d.what = MR_TAR_PACKED;
+		d.value = plain->hurt;
+	}
+	return d;
+}
+
+static int add(struct builder *b, const struct mr_tar_entry *m,
+	       struct mr_err *err)
+{
+	struct damage d = damage_of(b, m);
 	size_t key, ext;
 	int e;
 
 	if (!split(m->name, m->name_len, &key, &ext)) {
 		/* Whose it is, is not known; or that it matters to nobody. */
-		if (!d.what || (m->name_len && d.what == MR_TAR_SPARSE))
+		if (!m->damage || (m->name_len && d.what == MR_TAR_SPARSE))
 			return 0;
 		e = put_doubt(b, err);
 		b->doubt = d;
+		b->hurt = true;
 		return e;
 	}
 	e = open_sample(b, m->name, key, err);
 	if (!e && d.what && !b->own.what)
 		b->own = d;
-	return e || d.what ? e : add_member(b, m, ext, err);
+	b->hurt |= d.what != MR_TAR_WHOLE;
+	/* What it is like is known also of a member in doubt. */
+	return e || m->damage ? e : add_member(b, m, ext, err);
 }
 
-static int build(struct builder *b, const struct mr_part *part,
-		 struct mr_err *err)
+static int build(struct builder *b, struct mr_err *err)
 {
+	const struct mr_part *part = b->part;
 	struct mr_tar_entry m;
 	struct mr_tar_walk *w;
-	bool hurt = false;
 	int e = mr_tar_walk_open(&w, part, err);
 
 	while (!e) {
 		e = mr_tar_next(w, &m, err);
 		if (!e)
 			e = add(b, &m, err);
-		hurt |= m.damage != MR_TAR_WHOLE;
 	}
 	mr_tar_walk_close(w);
 	if (e != MR_END)
 		return e;
 	/* Cut off between two members: that must not pass for the end. */
-	if (part->plain.fd >= 0 && part->plain.hurt != UINT64_MAX && !hurt)
+	if (unpacked_badly(part) && !b->hurt)
 		b->doubt = (struct damage){ .what = MR_TAR_PACKED,
 					    .at = b->x->file_size,
 					    .value = part->plain.hurt,
@@ -259,12 +283,12 @@ static int build(struct builder *b, const struct mr_part *part,
 int mr_tar_index_build(struct mr_tar_index *x, const struct mr_part *part,
 		       struct mr_err *err)
 {
-	struct builder b = { .x = x, .path = part->path };
+	struct builder b = { .x = x, .part = part };
 	uint8_t *less;
 	int e;
 
 	x->file_size = part->size;
-	e = build(&b, part, err);
+	e = build(&b, err);
 	mr_str_fini(&b.key);
 	free(b.member);
 	less = e ? NULL : realloc(x->records, x->bytes ? x->bytes : 1);
@@ -275,5 +299,5 @@ int mr_tar_index_build(struct mr_tar_index *x, const struct mr_part *part,
 	if (e)
 		return e;
 	e = mr_tar_index_check(x, err);
-	return e ? mr_err_prefix(err, "%s: ", b.path) : 0;
+	return e ? mr_err_prefix(err, "%s: ", part->path) : 0;
 }

@@ -170,7 +170,8 @@ void mr_tar_damage_text(enum mr_tar_damage damage, uint64_t at, uint64_t value,
 			 (unsigned long long)file_size);
 	if (damage == MR_TAR_PACKED && n > 0 && (size_t)n < cap)
 		snprintf(buf + n, cap - (size_t)n,
-			 " of what it holds, %llu of the file",
+			 " of what it holds, which is lost or in doubt; "
+			 "noticed at byte %llu of the file",
 			 (unsigned long long)value);
 }
 
@@ -377,7 +378,7 @@ static int step(struct mr_tar_walk *w, struct mr_tar_entry *e,
 		return header(w, e, p, err);
 	if (mr_tar_zeros(p))
 		return zeros(w, e, err);
-	if (!w->at)
+	if (!w->at && !mr_tar_magic(p))
 		return no_tar(w, err);
 	mr_tar_extra_reset(&w->own);
 	e->header = w->at;

@@ -214,12 +214,24 @@ static int find_packing(const struct mr_part *p, enum mr_packing *packing,
 	return e;
 }
 
+static int index_plain(struct mr_tar_index *x, const struct mr_part *p,
+		       int place, struct mr_err *err)
+{
+	int e;
+
+	if (load_index(x, p, place))
+		return 0;
+	e = mr_tar_index_build(x, p, err);
+	return e ? e : save_index(x, p, place, err);
+}
+
 int mr_tar_index_open(struct mr_tar_index *x, struct mr_parts *ps, size_t i,
 		      int place, struct mr_err *err)
 {
 	struct mr_part *p = &ps->item[i];
 	enum mr_packing packing;
-	int e = mr_part_open(p, err);
+	struct mr_err other;
+	int e = mr_part_open(p, err), made;
 
 	if (!e)
 		e = find_packing(p, &packing, err);
@@ -227,14 +239,13 @@ int mr_tar_index_open(struct mr_tar_index *x, struct mr_parts *ps, size_t i,
 		e = mr_part_unpack(p, ps, packing, err);
 	if (e && (e != MR_EDATA || p->plain.fd < 0))
 		return e;
-	e = 0;
-	if (packing || !load_index(x, p, place)) {
-		e = mr_tar_index_build(x, p, err);
-		if (!e && !packing)
-			e = save_index(x, p, place, err);
-	}
+	made = packing ? mr_tar_index_build(x, p, e ? &other : err) :
+			 index_plain(x, p, place, err);
+	/* What was unpacked is no tar: that it is damaged says more. */
+	if (made)
+		return e ? e : made;
 	p->samples = x->samples;
-	return e;
+	return 0;
 }
 
 void mr_tar_index_fini(struct mr_tar_index *x)

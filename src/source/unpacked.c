@@ -237,8 +237,10 @@ static int run_all(struct job *j)
 
 		if (e)
 			return e;
-		if (!j->have)
+		if (!j->have) {
+			j->out->sure = j->out->size;
 			return whole ? 0 : cut_off(j);
+		}
 		/* Parts may follow each other; zeros may fill a block. */
 		if (whole && !j->from[j->at])
 			return 0;
@@ -247,6 +249,8 @@ static int run_all(struct job *j)
 		if (e || r < 0)
 			return e ? e : damaged(j);
 		whole = r == 1;
+		if (whole)
+			j->out->sure = j->out->size;
 		full = !whole && n == PIECE;
 	}
 }

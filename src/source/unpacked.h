@@ -51,6 +51,10 @@ struct mr_plain {
 	int fd; /* -1: nowhere */
 	uint64_t at, size;
 	uint64_t hurt; /* where compressed ones are damaged, or UINT64_MAX */
+	/* Those before it are as they were packed. A checksum stands at the
+	 * end of what it is of: damage makes all doubtful that was unpacked
+	 * since the last good one. */
+	uint64_t sure;
 };
 
 /*

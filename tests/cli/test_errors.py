@@ -101,6 +101,34 @@ def test_file_in_place_of_a_directory_and_the_reverse_are_named(mill, ids,
     mill.fails("run", f"list {ragged} | batch 4", code=1, says=str(ragged))
 
 
+@pytest.mark.parametrize("text,code,says", [
+    ("files http://127.0.0.1:9/x", 1, ["files takes folders on disks"]),
+    ("files s3://bucket/x", 1, ["files takes folders on disks"]),
+    ("tar ftp://127.0.0.1:9/x.tar", 1, ["http://, https:// and s3:// are "
+                                        "taken"]),
+    ("parquet x.parquet", 2, ["no C library", "docs/formats/parquet.md"]),
+])
+def test_what_is_not_supported_is_said(mill, text, code, says):
+    mill.fails("run", f"{text} | batch 1", code=code,
+               says=[text.split()[-1 if "//" in text else 0], *says])
+
+
+def test_what_lies_one_folder_below_is_named(mill, tmp_path):
+    for name in ("x", "y", "z"):
+        (tmp_path / name).mkdir()
+    for name in ("x", "y"):
+        (tmp_path / name / "index.json").write_text("{}")
+    r = mill.fails("run", f"mds {tmp_path} | batch 1", code=1, says=[
+        f"{tmp_path}: has no index.json; these folders in it have one: "])
+    assert {"x", "y"} == set(r.stderr.strip().rpartition(": ")[2].split(", "))
+    mill.fails("run", f"mds {tmp_path}/z | batch 1", code=1,
+               says=f"{tmp_path}/z: has no index.json, which")
+    mill.fails("run", f"mds {tmp_path}/x/index.json | batch 1", code=1,
+               says="mds takes the folder in which index.json lies")
+    mill.fails("run", f"lmdb {tmp_path} | batch 1", code=1,
+               says=f"{tmp_path}: has no data.mdb")
+
+
 def test_empty_data_sets_are_named(mill, tmp_path):
     (tmp_path / "d" / "class").mkdir(parents=True)
     (tmp_path / "l").write_text("# nothing\n")
@@ -142,6 +170,15 @@ def test_types_that_are_not_taken_come_with_the_conversion(mill, tmp_path):
     np.save(tmp_path / "x.npy", np.zeros((10, 4), np.complex64))
     mill.fails("run", f"npy {tmp_path}/x.npy | batch 4", code=1,
                says=["x.npy", "c8", "np.save"])
+
+
+def test_the_conversion_of_texts_is_one_that_works(mill, tmp_path):
+    path = tmp_path / "x.npy"
+    np.save(path, np.array(["b", "a", "b"]))
+    r = mill.fails("run", f"npy {path} | batch 3", code=1, says=["'<U1'"])
+    exec(r.stderr.partition("convert it: ")[2], {"np": np})
+    assert np.load(path).tolist() == [1, 0, 1]
+    mill("run", f"npy {path} | batch 3")
 
 
 # ---- permissions: root reads everything, so such tests are run as nobody --

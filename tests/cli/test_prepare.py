@@ -335,6 +335,40 @@ def test_another_pipeline_than_the_one_given_is_refused(mill, tmp_path):
                code=2, says=["made by another pipeline", "synthetic"])
 
 
+def test_the_pipeline_given_may_be_written_as_the_user_did(mill, whole,
+                                                           tmp_path):
+    mill("prepare", whole, "--out", tmp_path / "out")
+    for text in (whole, whole.partition(" | batch")[0],
+                 whole.replace(" | ", "  |  ").replace(
+                     " | ", " | cache ram=1M | ", 1)):
+        mill("run", f"records {tmp_path}/out from=\"{text}\" | batch 2")
+    for text in (whole.partition(" | ")[0],
+                 whole.replace(" | ", " ext=jpg | ", 1)):
+        mill.fails("run", f"records {tmp_path}/out from=\"{text}\" | batch 2",
+                   code=2, says="made by another pipeline")
+    mill.fails("run", f"records {tmp_path}/out from='files x | ersize 3' | "
+               "batch 2", code=2, says=["from: ", "did you mean 'resize'?"])
+
+
+def test_files_that_a_wildcard_finds_later_are_noticed(mill, tmp_path):
+    for i in range(2):
+        np.save(tmp_path / f"{i}.npy", np.arange(6).reshape(3, 2))
+    out = tmp_path / "out"
+    mill("prepare", "npy ?.npy", "--out", out, cwd=tmp_path)
+    p = f"records {out} | batch 2"
+    mill("run", p)
+    np.save(tmp_path / "x.npy", np.arange(6).reshape(3, 2))
+    mill.fails("run", p, code=1, says=[
+        f"{tmp_path}/?.npy: finds 3 files", "prepare again", "check=no"])
+    mill("run", p.replace("out |", "out check=no |"))
+    (tmp_path / "x.npy").unlink()
+    (tmp_path / "other.txt").write_text("another file beside them")
+    mill("run", p)
+    for i in range(2):
+        (tmp_path / f"{i}.npy").unlink()
+    mill("run", p)  # where nothing is left, the set stands alone
+
+
 # ---- kills ----
 
 def test_it_survives_kills_at_random_moments(mill, tmp_path):

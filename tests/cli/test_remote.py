@@ -621,3 +621,26 @@ def test_a_shard_that_changes_on_the_server_is_noticed(mill, nginx, parts,
     assert r.returncode == 1
     assert f"{nginx}/{out.name}/shard-00001.mrs: has changed on the server" \
         in r.stderr
+
+
+def test_a_set_prepared_from_a_server_notices_a_changed_file(mill, files,
+                                                             tmp_path):
+    etag = {"/p-000.npy": '"a"', "/p-001.npy": '"b"'}
+    env = {**ENV, "MILLRACE_HTTP_BACKOFF": "60"}
+
+    def fault(h, path):
+        h.serve(path, etag=etag[path])
+        return True
+    with Server(dict(files), fault) as s:
+        mill("prepare", f"npy {s.url}/p-{{000..001}}.npy", "--out",
+             tmp_path / "out", env=ENV)
+        text = f"records {tmp_path}/out {{}} | batch 4"
+        s.asked.clear()
+        mill("run", text.format(""), env=ENV)
+        assert len(s.asked) == 2  # one request for each file
+        etag["/p-001.npy"] = '"c"'
+        mill.fails("run", text.format(""), code=1, env=ENV, says=[
+            f"{s.url}/p-001.npy: has changed on the server", "prepare again"])
+        mill("run", text.format("check=no"), env=ENV)
+    # Nobody answers: the set is taken as it is, and without a wait.
+    mill("run", text.format(""), env=env)

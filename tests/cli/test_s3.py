@@ -20,7 +20,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]
                        / "servers"))
 from faulty import Server, free_port  # noqa: E402
 import s3put  # noqa: E402
-from test_remote import ENV, npy_bytes  # noqa: E402
+from test_remote import (ENV, SETS, containers, npy_bytes,  # noqa: E402
+                         parts)
 
 SWIFT = pathlib.Path(s3put.__file__).with_name("swift")
 KEY, SECRET = "test:tester", "testing"
@@ -91,6 +92,54 @@ def test_objects_are_read_by_name_and_by_wildcard(mill, swift, want):
                  "npy s3://bucket/plain/*.npy", "npy s3://bucket/pl*/?.npy",
                  "npy s3://bucket/plain/[0-2].npy"):
         assert mill.digest(text + " | batch 5", env=env(swift)) == want
+
+
+@pytest.fixture(scope="session")
+def boxes(swift, containers):
+    """The containers of test_remote.py in a bucket of their own."""
+    s3put.put(swift, KEY, SECRET, "/boxes")
+    for folder in ("plain", "packed", "tar", "tfrecord"):
+        for p in (containers / folder).iterdir():
+            s3put.put(swift, KEY, SECRET, f"/boxes/{folder}/{p.name}",
+                      p.read_bytes())
+    return containers
+
+
+@pytest.mark.parametrize("order", ["sequential", "shuffle"])
+@pytest.mark.parametrize("text", SETS, ids=lambda t: t.split("/")[1])
+def test_containers_in_a_bucket_give_what_the_files_give(mill, swift, boxes,
+                                                         text, order):
+    args = ["--order", order, "--epochs", 2]
+    want = mill.digest(text.format(boxes) + " | batch 7", *args)
+    for fetch in ("auto", "direct"):
+        assert mill.digest(text.format("s3://boxes") + " | batch 7", "--fetch",
+                           fetch, *args, env=env(swift)) == want
+
+
+def test_wildcards_find_containers_in_a_bucket(mill, swift, boxes):
+    for kind in ("tar", "tfrecord"):
+        text = f"{kind} '{{}}/{kind}/*.{kind}' index=no | batch 7"
+        assert mill.digest(text.format("s3://boxes"), env=env(swift)) == \
+            mill.digest(text.format(boxes))
+
+
+def test_a_set_prepared_from_a_bucket_notices_what_became_of_it(
+        mill, swift, arrays, tmp_path):
+    s3put.put(swift, KEY, SECRET, "/changing")
+    for i in range(2):
+        s3put.put(swift, KEY, SECRET, f"/changing/{i}.npy", arrays[i])
+    mill("prepare", "npy 's3://changing/*.npy'", "--out", tmp_path / "out",
+         env=env(swift))
+    text = f"records {tmp_path}/out | batch 4"
+    mill("run", text, env=env(swift))
+    s3put.put(swift, KEY, SECRET, "/changing/1.npy", arrays[2])
+    mill.fails("run", text, code=1, env=env(swift), says=[
+        "s3://changing/1.npy: has changed on the server", "prepare again"])
+    s3put.put(swift, KEY, SECRET, "/changing/1.npy", arrays[1])
+    mill("run", text, env=env(swift))
+    s3put.put(swift, KEY, SECRET, "/changing/2.npy", arrays[2])
+    mill.fails("run", text, code=1, env=env(swift), says=[
+        "s3://changing/*.npy: finds 3 files"])
 
 
 def test_keys_of_odd_characters_are_read(mill, swift, want):

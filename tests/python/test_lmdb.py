@@ -150,7 +150,7 @@ def test_several_values_for_a_key_are_refused(tmp_path):
 
 
 def test_what_is_none_is_named(tmp_path):
-    refused(f"lmdb {tmp_path}", "data.mdb", "cannot open")
+    refused(f"lmdb {tmp_path}", "has no data.mdb")
     refused(f"lmdb {tmp_path}/no", "no", "cannot open")
     (tmp_path / "data.mdb").write_bytes(b"x" * 10000)
     refused(f"lmdb {tmp_path}", "data.mdb", "no LMDB file")

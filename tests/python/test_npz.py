@@ -180,6 +180,16 @@ def test_more_than_may_be_unpacked_is_refused(tmp_path):
             "--memory", memory="4M")
 
 
+def test_what_is_unpacked_follows_the_budget(tmp_path):
+    np.savez_compressed(tmp_path / "x.npz", x=np.zeros((1000, 1000)))
+    text = f"npz {tmp_path}/x.npz"
+    refused(text, "8000128 bytes", "7864320", "--memory", memory="15M")
+    for more, memory in (("", "20M"), ("unpacked=8M", "15M")):
+        loader = millrace.Loader(f"{text} {more} | batch 10", memory=memory,
+                                 epochs=1)
+        assert sum(len(b.indices) for b in loader) == 1000
+
+
 def test_a_damaged_file_is_one_lost_sample(tmp_path, save):
     rng = np.random.default_rng(5)
     for i in range(6):

@@ -327,6 +327,37 @@ def test_images_come_first_and_numbers_are_decoded(tmp_path):
     assert got[0][1]["cls"] == b" -1_0\n"
 
 
+@pytest.mark.parametrize("members", [1, 2])
+def test_damaged_gzip_gives_no_sample_whose_checksum_failed(tmp_path, members):
+    """The checksum of a gzip member stands at its end: all that is in one
+    whose checksum is wrong may be damaged, and what came before is not."""
+    raw = bytearray(make(tmp_path / "a.tar", samples_of(20)).read_bytes())
+    good, _ = load(tmp_path / "a.tar")
+    half = len(raw) // 1024 * 512 if members == 2 else 0
+    packed = gzip.compress(raw[:half]) if half else b""
+    # Stored, so that a flipped bit is a wrong byte, not a wrong code.
+    last = bytearray(gzip.compress(raw[half:], 0))
+    last[len(last) // 2] ^= 4
+    (tmp_path / "b.tgz").write_bytes(packed + last)
+    got, loader = load(tmp_path / "b.tgz", on_error="skip")
+    bad = loader.bad_samples()
+    assert len(got) + len(bad) == 20 and bad
+    assert [g for g in good if g[0] in dict(got)] == got
+    assert len(got) >= 8 if half else not got
+    assert "b.tgz: the compressed data is damaged" in bad[0]["reason"]
+    with pytest.raises(millrace.DataError, match="b.tgz: the compressed data"):
+        load(tmp_path / "b.tgz")
+
+
+def test_gzip_damaged_before_the_first_header_is_told_so(tmp_path):
+    packed = bytearray(gzip.compress(
+        make(tmp_path / "a.tar", samples_of(3)).read_bytes()))
+    (tmp_path / "b.tgz").write_bytes(packed[:20])
+    with pytest.raises(millrace.DataError, match="b.tgz: truncated: the "
+                       "compressed data goes on beyond its 20 bytes"):
+        load(tmp_path / "b.tgz")
+
+
 def test_fields_are_chosen_and_ordered(tmp_path):
     make(tmp_path / "a.tar", samples_of(10))
     got, _ = load(tmp_path / "a.tar", "fields=json,jpg")
@@ -374,9 +405,12 @@ def test_wrong_fields_are_refused(tmp_path, fields, says):
 
 
 def test_more_fields_than_there_may_be_must_be_chosen(tmp_path):
-    make(tmp_path / "a.tar", [(f"1.x{i}", b"%d" % i) for i in range(17)])
-    with pytest.raises(millrace.LimitError, match="more than 16 fields"):
+    make(tmp_path / "a.tar", [(f"1.x{i}", b"%d" % i) for i in range(33)])
+    with pytest.raises(millrace.LimitError, match="more than 32 fields"):
         load(tmp_path / "a.tar")
+    got, _ = load(tmp_path / "a.tar", "fields=" + ",".join(
+        f"x{i}" for i in range(32)))
+    assert got[0][1] == {f"x{i}": b"%d" % i for i in range(32)}
     got, _ = load(tmp_path / "a.tar", "fields=x16,x0")
     assert got[0][1] == {"x16": b"16", "x0": b"0"}
 
@@ -385,6 +419,12 @@ def test_keys_with_dots_are_explained(tmp_path):
     make(tmp_path / "a.tar", [(f"v1.{i}.jpg", b"") for i in range(300)])
     with pytest.raises(millrace.LimitError, match="extension begins at its "
                        "first dot, so keys must have none"):
+        load(tmp_path / "a.tar")
+
+
+def test_class_that_is_no_integer_is_shown_in_one_line(tmp_path):
+    make(tmp_path / "a.tar", [("1.cls", b"1"), ("2.cls", b"a\nb\n")])
+    with pytest.raises(millrace.DataError, match="no integer: 'a b'; decode"):
         load(tmp_path / "a.tar")
 
 

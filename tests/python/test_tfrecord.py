@@ -178,14 +178,20 @@ def test_the_last_feature_of_a_name_counts(tmp_path):
 
 
 def test_more_features_than_fields_must_be_chosen_from(tmp_path):
-    write(tmp_path / "a", [example({f"f{i:02}": [i] for i in range(20)})])
+    write(tmp_path / "a", [example({f"f{i:02}": [i] for i in range(40)})])
     with pytest.raises(millrace.LimitError,
-                       match="more than 16.*features=f00,f01"):
+                       match="more than 32.*features=f00,f01") as e:
         samples(f"tfrecord {tmp_path}/a")
+    # What is proposed can be pasted.
+    few = str(e.value).rpartition(" ")[2]
+    assert list(samples(f"tfrecord {tmp_path}/a {few}")[0]) == [
+        f"f{i:02}" for i in range(32)]
     assert samples(f"tfrecord {tmp_path}/a features=f19,f03")[0] == {
         "f19": 19, "f03": 3}
     with pytest.raises(millrace.Error, match="no feature 'nix'.*f00"):
         samples(f"tfrecord {tmp_path}/a features=nix")
+    with pytest.raises(millrace.Error, match=r"'f01\[28x28' has a \["):
+        samples(f"tfrecord {tmp_path}/a features=f01[28x28")
 
 
 def test_sequence_examples_give_steps(tmp_path):

@@ -459,6 +459,42 @@ def test_a_damaged_line_of_ranks_is_named(tmp_path, line, words):
     refused(tmp_path, how, "r.tiktoken", *words)
 
 
+@pytest.mark.parametrize("drop", [1, 2, 10])
+def test_merges_that_were_cut_off_are_refused(tmp_path, drop):
+    ids = {bytes([b]): b for b in range(256)}
+    order = [(b"a", b"b"), (b"c", b"d"), (b"ab", b"cd")]
+    order += [(b"x", bytes([c])) for c in b"abcdefgh"]
+    ids.update({a + b: 256 + i for i, (a, b) in enumerate(order)})
+    encode(tmp_path, [b"abcd"], write_gpt2(tmp_path, ids, order))
+    how = write_gpt2(tmp_path, ids, order[:-drop])
+    refused(tmp_path, how, "vocab.bpe", "cut off", f"makes {drop} of",
+            f"id {256 + len(order) - drop}")
+
+
+def test_tokens_that_are_special_need_no_merge(tmp_path):
+    ids = {bytes([b]): b for b in range(256)}
+    for t in (b"<s>", b"<|im_start|>", b"[PAD]", b"madeupword0001"):
+        ids[t] = len(ids)
+    assert encode(tmp_path, [b"<s>"], write_gpt2(tmp_path, ids, []))
+
+
+def test_ranks_that_were_cut_off_in_a_line_are_refused(tmp_path):
+    how = write_ranks(tmp_path, {bytes([b]): b for b in range(256)})
+    f = tmp_path / "r.tiktoken"
+    f.write_bytes(f.read_bytes()[:-2])  # 25 for 255: a rank as any other
+    refused(tmp_path, how, "r.tiktoken", "cut off", "256")
+
+
+@pytest.mark.parametrize("count, name", [(50256, "r50k"), (50280, "p50k")])
+def test_vocabularies_of_gpt2s_pattern_take_no_other(tmp_path, count, name):
+    tokens = [bytes([b]) for b in range(256)]
+    tokens += [i.to_bytes(3, "big") for i in range(count - 256)]
+    how = write_ranks(tmp_path, {t: i for i, t in enumerate(tokens)})
+    refused(tmp_path, f"{how} split=cl100k", "r.tiktoken", name,
+            "say split=gpt2")
+    encode(tmp_path, [b"text"], how)
+
+
 def test_lines_may_end_as_on_windows(tmp_path):
     v = Vocabulary(tmp_path, 1)
     want = encode(tmp_path, [b"abe abe baba"], v.gpt2)

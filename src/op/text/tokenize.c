@@ -6,9 +6,14 @@
 enum split { GPT2, CL100K };
 static const char *const splits[] = { "gpt2", "cl100k", NULL };
 
-/* Vocabularies of tiktoken that are known by their number of tokens, and
- * were made for other pieces than GPT-2's. */
-enum { TOKENS_CL100K = 100256, TOKENS_O200K = 199998 };
+/* Vocabularies of tiktoken that are known by their number of tokens; the last
+ * two were made for other pieces than GPT-2's. */
+enum {
+	TOKENS_R50K = 50256,
+	TOKENS_P50K = 50280,
+	TOKENS_CL100K = 100256,
+	TOKENS_O200K = 199998,
+};
 
 struct tokenize {
 	const char *vocab, *merges, *ranks;
@@ -65,6 +70,12 @@ static int check_split(const struct tokenize *t, struct mr_err *err)
 				  "into other pieces than GPT-2: say "
 				  "split=cl100k",
 				  t->ranks, n);
+	if ((n == TOKENS_R50K || n == TOKENS_P50K) && t->split != GPT2)
+		return mr_err_set(err, MR_EINVAL,
+				  "%s: %zu tokens, as %s, which cuts text into "
+				  "GPT-2's pieces: say split=gpt2",
+				  t->ranks, n,
+				  n == TOKENS_R50K ? "r50k" : "p50k");
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <strings.h>
 #include <xxhash.h>
 
+#include "io/input.h"
 #include "source/paths.h"
 #include "source/walk.h"
 
@@ -103,6 +104,12 @@ static int open_files(void *self, const struct mr_source_env *env,
 				       .data = f->ext };
 	int e = check_ext(f->ext, err);
 
+	if (!e && mr_input_is_url(f->dir))
+		e = mr_err_set(err, MR_EUNSUPPORTED,
+			       "%s: files takes folders on disks, not on "
+			       "servers; put the files into tars, which can be "
+			       "there",
+			       f->dir);
 	if (e)
 		return e;
 	f->root = mr_path_resolve(env->cwd, *f->dir ? f->dir : ".", err);

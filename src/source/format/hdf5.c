@@ -7,6 +7,7 @@
 
 #include "source/h5file.h"
 #include "source/h5read.h"
+#include "source/parts.h"
 #include "source/paths.h"
 
 struct hdf5 {
@@ -19,7 +20,8 @@ struct hdf5 {
 	size_t files;
 	uint64_t samples;
 	struct mr_fields fields;
-	bool reopen; /* too many files to keep them open */
+	const struct mr_h5_file *of; /* the fields are those of this file */
+	bool reopen;		     /* too many files to keep them open */
 };
 
 static const struct mr_param params[] = {
@@ -144,21 +146,22 @@ static struct mr_spec sample_spec(const struct hdf5 *s,
 	return spec;
 }
 
-static int set_fields(struct hdf5 *s, struct mr_err *err)
+static int set_fields(struct hdf5 *s, const struct mr_h5_file *f,
+		      struct mr_err *err)
 {
 	const struct mr_spec number = { .dtype = MR_F64 };
 	char name[256], whole[512];
 	int e = 0;
 
 	for (int i = 0; !e && i < s->want.datasets; i++) {
-		struct mr_spec spec = sample_spec(s, &s->file[0], i);
+		struct mr_spec spec = sample_spec(s, f, i);
 
 		if (spec.ndim >= MR_MAX_DIMS)
 			return mr_err_set(err, MR_ETYPE,
 					  "%s: dataset '%s': a sample has at "
 					  "most %d dimensions, since batches "
 					  "add one",
-					  s->file[0].path, s->want.dataset[i],
+					  f->path, s->want.dataset[i],
 					  MR_MAX_DIMS - 1);
 		field_name(&s->want, i, name, sizeof(name));
 		e = add_field(&s->fields, name, &spec, err);
@@ -194,8 +197,8 @@ static int match_fields(struct hdf5 *s, const struct mr_h5_file *f,
 		return mr_err_set(err, MR_EDATA,
 				  "%s: dataset '%s' gives samples of %s, but "
 				  "in %s of %s; all files must agree",
-				  f->path, s->want.dataset[i], tb,
-				  s->file[0].path, ta);
+				  f->path, s->want.dataset[i], tb, s->of->path,
+				  ta);
 	}
 	return 0;
 }
@@ -206,17 +209,34 @@ static uint64_t samples_of(const struct hdf5 *s, const struct mr_h5_file *f)
 {
 	uint64_t window = (uint64_t)s->window;
 
+	if (f->lost)
+		return 1;
 	if (!window)
 		return f->rows ? 1 : 0;
 	return f->rows < window ? 0 : (f->rows - window) / s->hop + 1;
 }
 
-static int add_file(struct hdf5 *s, struct mr_h5_file *f, struct mr_err *err)
+static int open_file(struct hdf5 *s, struct mr_h5_file *f,
+		     const struct mr_source_env *env, struct mr_err *err)
 {
 	int e = mr_h5_open(f, &s->want, err);
 
-	if (!e)
-		e = f == s->file ? set_fields(s, err) : match_fields(s, f, err);
+	if (e && mr_part_forgiven(env, s->files, f->path, e)) {
+		mr_h5_close(f);
+		f->lost = mr_strdup(err->text, err);
+		return f->lost ? 0 : MR_ENOMEM;
+	}
+	if (e || s->of)
+		return e ? e : match_fields(s, f, err);
+	s->of = f;
+	return set_fields(s, f, err);
+}
+
+static int add_file(struct hdf5 *s, struct mr_h5_file *f,
+		    const struct mr_source_env *env, struct mr_err *err)
+{
+	int e = open_file(s, f, env, err);
+
 	if (e)
 		return e;
 	f->first = s->samples;
@@ -269,14 +289,16 @@ static int open_hdf5(void *self, const struct mr_source_env *env,
 	if (!e)
 		e = list_files(s, env->cwd, err);
 	for (size_t i = 0; !e && i < s->files; i++)
-		e = add_file(s, &s->file[i], err);
+		e = add_file(s, &s->file[i], env, err);
+	if (!e && !s->of)
+		e = mr_err_set(err, MR_EDATA, "%s", s->file[0].lost);
 	if (e || s->samples)
 		return e;
 	return mr_err_set(err, MR_EDATA,
 			  "%s: no samples: no file has %lld rows; the first "
 			  "one has %llu",
 			  s->glob, (long long)(s->window ? s->window : 1),
-			  (unsigned long long)s->file[0].rows);
+			  (unsigned long long)s->of->rows);
 }
 
 static void close_hdf5(void *self)
@@ -286,6 +308,7 @@ static void close_hdf5(void *self)
 	for (size_t i = 0; i < s->files; i++) {
 		mr_h5_close(&s->file[i]);
 		free(s->file[i].path);
+		free(s->file[i].lost);
 	}
 	free(s->file);
 	free(s->want.dataset);
@@ -295,6 +318,7 @@ static void close_hdf5(void *self)
 	s->want = (struct mr_h5_want){ 0 };
 	s->names = NULL;
 	s->files = 0;
+	s->of = NULL;
 }
 
 static uint64_t count(const void *self)
@@ -403,6 +427,8 @@ static int load(const struct mr_load *ld, struct mr_tensor *t)
 	const struct mr_h5_file *f = &s->file[number];
 	int e = 0;
 
+	if (f->lost)
+		return mr_err_set(ld->err, MR_EDATA, "%s", f->lost);
 	for (int i = 0; !e && i < s->want.datasets; i++)
 		e = load_set(ld, f, number, i, &t[i]);
 	/* In the order of the fields. */
@@ -416,7 +442,7 @@ static size_t key(const void *self, uint64_t index, char *buf, size_t cap)
 	const struct hdf5 *s = self;
 	const struct mr_h5_file *f = &s->file[file_of(s, index)];
 
-	if (!s->window)
+	if (!s->window || f->lost)
 		return (size_t)snprintf(buf, cap, "%s", f->path);
 	return (size_t)snprintf(
 		buf, cap, "%s[%llu]", f->path,
@@ -441,6 +467,8 @@ static uint64_t fingerprint(const void *self)
 	for (size_t i = 0; i < s->files; i++) {
 		const struct mr_h5_file *f = &s->file[i];
 
+		if (f->lost)
+			continue;
 		h = XXH3_64bits_withSeed(f->attribute, numbers, h);
 		for (int k = 0; k < f->sets; k++)
 			h = set_hash(&f->set[k], h);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lmdb: the values of an LMDB database, in the order of their keys. */
+#include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <xxhash.h>
@@ -36,6 +37,12 @@ static int open_input(struct lmdb *s, const char *cwd, struct mr_err *err)
 	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
 		e = mr_path_join(in_it, sizeof(in_it), "", path, "data.mdb",
 				 err);
+		if (!e && stat(in_it, &st) && errno == ENOENT)
+			e = mr_err_set(err, MR_EIO,
+				       "%s: has no data.mdb; lmdb takes the "
+				       "folder in which that lies, or such a "
+				       "file",
+				       path);
 		if (!e)
 			e = mr_input_open(&s->in, in_it, err);
 	} else {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mds: MosaicML's streaming shards. */
+#include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <xxhash.h>
 
 #include "core/le.h"
@@ -108,21 +111,29 @@ static int open_shard(void *self, size_t i, struct mr_err *err)
 	int e;
 
 	d->part = &o->s->parts.item[i];
+	d->part->samples = x->samples;
 	e = open_part(o, x, d->part, err);
-	if (!e)
-		e = read_offsets(d, x->samples, err);
-	d->part->samples = d->n;
-	return e;
+	return e ? e : read_offsets(d, x->samples, err);
 }
 
-static int open_shards(struct mds *s, const char *dir, int threads,
-		       struct mr_err *err)
+static void drop_shard(void *self, size_t i)
+{
+	struct shard *d = &((const struct opening *)self)->s->shard[i];
+
+	free(d->at);
+	d->at = NULL;
+	d->n = 0;
+}
+
+static int open_shards(struct mds *s, const char *dir,
+		       const struct mr_source_env *env, struct mr_err *err)
 {
 	struct opening o = { s, dir };
 	struct mr_parts_how how = { .where = dir,
-				    .threads = threads,
+				    .env = env,
 				    .unpack = s->unpack,
 				    .open = open_shard,
+				    .drop = drop_shard,
 				    .self = &o };
 	int e = mr_parts_make(&s->parts, s->index.shards, err);
 
@@ -136,8 +147,12 @@ static int open_shards(struct mds *s, const char *dir, int threads,
 static int bounds(const struct shard *d, uint64_t k, uint64_t *at, size_t *n,
 		  struct mr_err *err)
 {
-	uint64_t from = d->at[k], to = d->at[k + 1];
+	uint64_t from, to;
 
+	if (d->part->lost)
+		return mr_part_check(d->part, err);
+	from = d->at[k];
+	to = d->at[k + 1];
 	if (from > to || from < 4 + 4 * (d->n + 1))
 		return mr_err_set(err, MR_EDATA,
 				  "the shard's offsets say that it lies at "
@@ -302,8 +317,12 @@ static int learn(struct mds *s, struct mr_err *err)
 	size_t n = 0;
 	int e;
 
-	while (!d->n)
+	while (!d->n && d + 1 < s->shard + s->parts.n)
 		d++;
+	if (!d->n)
+		return mr_err_set(err, MR_EDATA,
+				  "%s: no shard that is whole has samples",
+				  s->dir);
 	e = bounds(d, 0, &at, &n, err);
 	p = e ? NULL : mr_alloc(n, 1, err);
 	if (!e)
@@ -328,16 +347,59 @@ static bool must_learn(const struct mds *s)
 
 /* ---- the source ---- */
 
-static int open_all(struct mds *s, const char *dir, int threads,
-		    struct mr_err *err)
+/* There is no index.json: which folders below have one? */
+static int no_index(const char *dir, struct mr_err *err)
+{
+	char path[4096], found[300] = "";
+	struct dirent *d;
+	struct stat st;
+	DIR *list = opendir(dir);
+	size_t at = 0;
+
+	if (!list)
+		return mr_err_set(err, MR_EIO,
+				  "%s: %s; mds takes the folder in which "
+				  "index.json lies",
+				  dir, strerror(errno));
+	while ((d = readdir(list))) {
+		int n = snprintf(path, sizeof(path), "%s/%s/index.json", dir,
+				 d->d_name);
+
+		if (d->d_name[0] == '.' || n >= (int)sizeof(path) ||
+		    stat(path, &st) || at + strlen(d->d_name) > 250)
+			continue;
+		at += (size_t)snprintf(found + at, sizeof(found) - at, "%s%s",
+				       at ? ", " : "", d->d_name);
+	}
+	closedir(list);
+	return mr_err_set(err, MR_EIO, "%s: has no index.json%s%s", dir,
+			  at ? "; these folders in it have one: " :
+			       ", which a folder of MDS shards has",
+			  found);
+}
+
+/* One that is on a server is just asked for. */
+static int check_folder(const char *dir, const char *index, struct mr_err *err)
+{
+	struct stat st;
+
+	if (mr_input_is_url(dir) || !stat(index, &st))
+		return 0;
+	return errno == ENOENT || errno == ENOTDIR ? no_index(dir, err) : 0;
+}
+
+static int open_all(struct mds *s, const char *dir,
+		    const struct mr_source_env *env, struct mr_err *err)
 {
 	char path[4096];
 	int e = mr_path_join(path, sizeof(path), dir, "", "index.json", err);
 
 	if (!e)
+		e = check_folder(dir, path, err);
+	if (!e)
 		e = mr_mds_index_read(&s->index, path, err);
 	if (!e)
-		e = open_shards(s, dir, threads, err);
+		e = open_shards(s, dir, env, err);
 	if (!e && !s->parts.samples)
 		e = mr_err_set(err, MR_EDATA,
 			       "%s: the data set is empty: no samples", s->dir);
@@ -353,7 +415,7 @@ static int open_mds(void *self, const struct mr_source_env *env,
 {
 	struct mds *s = self;
 	char *dir = mr_path_resolve(env->cwd, s->dir, err);
-	int e = dir ? open_all(s, dir, env->threads, err) : MR_ENOMEM;
+	int e = dir ? open_all(s, dir, env, err) : MR_ENOMEM;
 
 	free(dir);
 	return e;
@@ -436,9 +498,11 @@ static uint64_t fingerprint(const void *self)
 	uint64_t h = 0;
 
 	for (size_t i = 0; i < s->parts.n; i++)
-		h = XXH3_64bits_withSeed(
-			s->shard[i].at,
-			(s->shard[i].n + 1) * sizeof(*s->shard[i].at), h);
+		if (s->shard[i].at)
+			h = XXH3_64bits_withSeed(
+				s->shard[i].at,
+				(s->shard[i].n + 1) * sizeof(*s->shard[i].at),
+				h);
 	return h;
 }
 

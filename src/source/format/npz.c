@@ -37,7 +37,7 @@ struct npz {
 	struct file *file;
 	size_t files;
 	uint64_t samples;
-	uint64_t held; /* bytes of all `mem` */
+	uint64_t held, room; /* bytes of all `mem`, and how many may be */
 	size_t row_bytes[MR_MAX_FIELDS];
 };
 
@@ -51,9 +51,10 @@ static const struct mr_param params[] = {
 	MR_ENUM(struct npz, each, "row", words,
 		"what a sample is: a row of each array, all of which have as "
 		"many; or a file, with its arrays whole"),
-	MR_SIZE(struct npz, unpacked, "1G", 0, 1e18,
+	MR_SIZE(struct npz, unpacked, "0", 0, 1e18,
 		"memory for arrays that are packed (savez_compressed), of "
-		"which each=row unpacks all when it opens them"),
+		"which each=row unpacks all when it opens them; 0: half of "
+		"--memory, at most 1G"),
 	MR_PARAM_END
 };
 
@@ -198,14 +199,18 @@ static int unpack_array(struct npz *s, struct file *f, struct part *p,
 			const struct mr_zip_member *m, struct mr_arena *mem,
 			struct libdeflate_decompressor **d, struct mr_err *err)
 {
-	if (m->size > s->unpacked - s->held)
+	if (m->size > s->room - s->held)
 		return mr_err_set(err, MR_ELIMIT,
-				  "%s: member '%s' has %llu bytes unpacked; "
-				  "with those before more than unpacked=: "
-				  "raise it, or save without compression "
-				  "(np.savez)",
-				  f->path, m->name,
-				  (unsigned long long)m->size);
+				  "%s: member '%s' has %llu bytes unpacked, "
+				  "and those before it %llu: more than the "
+				  "%llu that %s allows; raise it, or save "
+				  "without compression (np.savez)",
+				  f->path, m->name, (unsigned long long)m->size,
+				  (unsigned long long)s->held,
+				  (unsigned long long)s->room,
+				  s->unpacked ? "unpacked=" :
+						"--memory (half of it), or "
+						"unpacked=,");
 	p->mem = malloc(m->size ? m->size : 1);
 	if (!p->mem)
 		return mr_err_nomem(err, m->size);
@@ -328,6 +333,16 @@ static int list_files(struct npz *s, const char *cwd, struct mr_err *err)
 	return s->file ? 0 : MR_ENOMEM;
 }
 
+/* What is asked for, else a part of the budget, as far as that is known. */
+static uint64_t room_of(const struct npz *s, const struct mr_source_env *env)
+{
+	uint64_t most = 1ull << 30;
+
+	if (s->unpacked)
+		return s->unpacked;
+	return env->memory && env->memory / 2 < most ? env->memory / 2 : most;
+}
+
 static int open_npz(void *self, const struct mr_source_env *env,
 		    struct mr_err *err)
 {
@@ -338,7 +353,8 @@ static int open_npz(void *self, const struct mr_source_env *env,
 
 	if (!e)
 		e = list_files(s, env->cwd, err);
-	mr_arena_init(&mem, s->unpacked > LIST_MAX ? s->unpacked : LIST_MAX);
+	s->room = room_of(s, env);
+	mr_arena_init(&mem, s->room > LIST_MAX ? s->room : LIST_MAX);
 	for (size_t i = 0; !e && i < s->files; i++)
 		e = open_one(s, &s->file[i], &mem, &d, err);
 	mr_arena_fini(&mem);

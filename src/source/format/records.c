@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <xxhash.h>
 
+#include "source/origin.h"
 #include "source/paths.h"
 #include "source/source.h"
 #include "store/set.h"
@@ -30,7 +31,8 @@ static const struct mr_param params[] = {
 	MR_BOOL(struct records, check, "yes",
 		"refuse the set when the files it was made from have changed"),
 	MR_TEXT(struct records, from, "",
-		"refuse the set unless it was made by this pipeline"),
+		"refuse the set unless it was made by this pipeline, or by its "
+		"first steps; what comes from `batch` on does not count"),
 	MR_ENUM(struct records, verify, "once", verifies,
 		"compare the checksum of a sample: the first time that it is "
 		"read, each time, or not"),
@@ -41,6 +43,39 @@ static const struct mr_param params[] = {
 	MR_PARAM_END
 };
 
+/* Is `had` all of the stages of `have`, or the first of them? */
+static bool begins(const char *have, const char *had)
+{
+	size_t n = strlen(had);
+
+	return !strncmp(have, had, n) &&
+	       (!have[n] || !strncmp(have + n, " | ", 3));
+}
+
+/* Texts that differ may mean the same: they are compared as they are when all
+ * parameters are written out. */
+static int check_maker(const struct records *r, const struct mr_source_env *env,
+		       struct mr_err *err)
+{
+	const char *had = r->set.meta.pipeline;
+	bool same = begins(r->from, had);
+	char *all = NULL;
+	int e = 0;
+
+	if (!same && env->spell)
+		e = env->spell(r->from, &all, err);
+	if (e)
+		return mr_err_prefix(err, "from: ");
+	same = same || (all && begins(all, had));
+	if (!same)
+		e = mr_err_set(err, MR_EINVAL,
+			       "%s: was made by another pipeline:\n  %s\nnot "
+			       "by\n  %s",
+			       r->dir, had, all ? all : r->from);
+	free(all);
+	return e;
+}
+
 static int open_records(void *self, const struct mr_source_env *env,
 			struct mr_err *err)
 {
@@ -49,13 +84,10 @@ static int open_records(void *self, const struct mr_source_env *env,
 	int e = dir ? mr_set_open(&r->set, dir, env->threads, err) : MR_ENOMEM;
 
 	free(dir);
-	if (!e && *r->from && strcmp(r->from, r->set.meta.pipeline))
-		e = mr_err_set(err, MR_EINVAL,
-			       "%s: was made by another pipeline:\n  %s\nnot "
-			       "by\n  %s",
-			       r->dir, r->set.meta.pipeline, r->from);
+	if (!e && *r->from)
+		e = check_maker(r, env, err);
 	if (!e && r->check)
-		e = mr_meta_check_source(&r->set.meta, err);
+		e = mr_origin_check(&r->set.meta, env->threads, err);
 	if (!e && r->map)
 		mr_set_map(&r->set);
 	if (!e && r->verify == ONCE) {

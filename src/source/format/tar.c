@@ -42,14 +42,20 @@ static int open_one(void *self, size_t i, struct mr_err *err)
 	return mr_tar_index_open(&s->idx[i], &s->parts, i, s->index, err);
 }
 
+static void drop_one(void *self, size_t i)
+{
+	mr_tar_index_fini(&((struct tar *)self)->idx[i]);
+}
+
 static int open_all(struct tar *s, const struct mr_source_env *env,
 		    struct mr_err *err)
 {
 	struct mr_parts_how how = { .where = s->glob,
-				    .threads = env->threads,
+				    .env = env,
 				    .unpack = s->unpack,
 				    .map = s->map,
 				    .open = open_one,
+				    .drop = drop_one,
 				    .self = s };
 	int e = mr_parts_list(&s->parts, env->cwd, s->glob, err);
 
@@ -121,7 +127,10 @@ static const struct mr_part *find(const struct tar *s, uint64_t index,
 {
 	const struct mr_part *t = mr_parts_find(&s->parts, &index);
 
-	mr_tar_sample_get(&s->idx[t - s->parts.item], index, x);
+	if (t->lost)
+		*x = (struct mr_tar_sample){ .key = "" };
+	else
+		mr_tar_sample_get(&s->idx[t - s->parts.item], index, x);
 	*of = s->field.of[t - s->parts.item];
 	return t;
 }
@@ -158,10 +167,9 @@ static int locate(const void *self, uint64_t index, char *buf, size_t cap,
 
 	(void)buf;
 	(void)cap;
-	(void)err;
 	span(x, of, &from, &to);
 	mr_part_extent(t, from, to - from, e);
-	return 0;
+	return mr_part_check(t, err);
 }
 
 static int is_damaged(const struct mr_load *ld, const struct mr_part *t,
@@ -197,16 +205,23 @@ static int put_number(const struct mr_load *ld, const struct mr_part *t,
 		      struct mr_tensor *f)
 {
 	const struct tar *s = ld->self;
+	char shown[40];
+	size_t n = 0;
 	int64_t v;
 
 	if (mr_tar_integer(bytes, (size_t)m->size, &v))
 		return mr_load_i64(ld, i, v, f);
+	/* In one line, and without the one that it ends with. */
+	for (; n < m->size && n < sizeof(shown); n++)
+		shown[n] =
+			(char)((unsigned char)bytes[n] < ' ' ? ' ' : bytes[n]);
+	while (n && shown[n - 1] == ' ')
+		n--;
 	return mr_err_set(ld->err, MR_EDATA,
 			  "%s: '%s' at byte %llu is no integer: '%.*s'; "
 			  "decode=no takes it as bytes",
 			  t->path, s->field.name[i],
-			  (unsigned long long)m->data,
-			  (int)(m->size < 40 ? m->size : 40), bytes);
+			  (unsigned long long)m->data, (int)n, shown);
 }
 
 static int twice(const struct mr_load *ld, const struct mr_part *t,
@@ -228,7 +243,7 @@ static int unpack(const struct mr_load *ld, const void *bytes, size_t length,
 	struct mr_tar_member m;
 	const int8_t *of;
 	const struct mr_part *t = find(s, ld->index, &x, &of);
-	unsigned seen = 0;
+	uint32_t seen = 0; /* a bit for each of MR_MAX_FIELDS */
 	uint64_t from, to;
 
 	span(x, of, &from, &to);
@@ -256,7 +271,7 @@ static int unpack(const struct mr_load *ld, const void *bytes, size_t length,
 			return ld->err->code;
 		}
 	}
-	if (seen != (1u << s->field.n) - 1)
+	if (seen != UINT32_MAX >> (32 - s->field.n))
 		return lacks(ld, t, &x, seen, from);
 	return 0;
 }
@@ -269,6 +284,8 @@ static size_t key(const void *self, uint64_t index, char *buf, size_t cap)
 	const int8_t *of;
 	const struct mr_part *t = find(self, index, &x, &of);
 
+	if (t->lost)
+		return (size_t)snprintf(buf, cap, "%s", t->path);
 	if (!x.key_len && x.damage)
 		return (size_t)snprintf(buf, cap, "%s[byte %llu]", t->path,
 					(unsigned long long)x.damage_at);

@@ -92,20 +92,38 @@ static int examine_file(struct opening *o, const struct mr_recfile *r,
 static int open_file(void *self, size_t i, struct mr_err *err)
 {
 	struct opening *o = self;
-	struct mr_recfile *r = &o->s->file[i];
-	int e = mr_recfile_open(r, &o->s->parts, i, o->s->index, err);
 
-	return e ? e : examine_file(o, r, err);
+	return mr_recfile_open(&o->s->file[i], &o->s->parts, i, o->s->index,
+			       err);
 }
 
-static int open_files(struct opening *o, int threads, struct mr_err *err)
+static void drop_file(void *self, size_t i)
+{
+	const struct opening *o = self;
+	struct mr_recfile *r = &o->s->file[i];
+
+	free(r->at);
+	*r = (struct mr_recfile){ .part = r->part };
+}
+
+static int look_at_file(void *self, size_t i, struct mr_err *err)
+{
+	struct opening *o = self;
+
+	return examine_file(o, &o->s->file[i], err);
+}
+
+static int open_files(struct opening *o, const struct mr_source_env *env,
+		      struct mr_err *err)
 {
 	struct tfrecord *s = o->s;
 	struct mr_parts_how how = { .where = s->glob,
-				    .threads = threads,
+				    .env = env,
 				    .unpack = s->unpack,
 				    .map = s->map,
 				    .open = open_file,
+				    .drop = drop_file,
+				    .look = look_at_file,
 				    .self = o };
 	int e;
 
@@ -129,7 +147,7 @@ static int open_tfrecord(void *self, const struct mr_source_env *env,
 	int e = mr_parts_list(&s->parts, env->cwd, s->glob, err);
 
 	if (!e)
-		e = open_files(&o, env->threads, err);
+		e = open_files(&o, env, err);
 	if (!e)
 		e = mr_choices_make(&s->choices, &o.survey, s->features,
 				    s->glob, err);
@@ -174,6 +192,8 @@ static int locate(const void *self, uint64_t index, char *buf, size_t cap,
 
 	(void)buf;
 	(void)cap;
+	if (r->part->lost)
+		return mr_part_check(r->part, err);
 	mr_part_extent(r->part, r->at[index], r->at[index + 1] - r->at[index],
 		       e);
 	return mr_recfile_check(r, index, err);
@@ -197,6 +217,8 @@ static size_t key(const void *self, uint64_t index, char *buf, size_t cap)
 {
 	const struct mr_recfile *r = file_of(self, &index);
 
+	if (r->part->lost)
+		return (size_t)snprintf(buf, cap, "%s", r->part->path);
 	return (size_t)snprintf(buf, cap, "%s[%llu]", r->part->path,
 				(unsigned long long)index);
 }
@@ -207,9 +229,10 @@ static uint64_t fingerprint(const void *self)
 	uint64_t h = 0;
 
 	for (size_t i = 0; i < s->parts.n; i++)
-		h = XXH3_64bits_withSeed(
-			s->file[i].at,
-			(s->file[i].n + 1) * sizeof(*s->file[i].at), h);
+		if (s->file[i].at)
+			h = XXH3_64bits_withSeed(
+				s->file[i].at,
+				(s->file[i].n + 1) * sizeof(*s->file[i].at), h);
 	return h;
 }
 
