@@ -385,7 +385,7 @@ static int run(const struct cli_args *args, void *options_)
 
 const struct cli_command cli_command_trace = {
 	.name = "trace",
-	.args = "PIPELINE | FILE.mrt... | FILE.mrt.parts | -- COMMAND...",
+	.args = "PIPELINE | FILE.mrt... | -- COMMAND...",
 	.help = "record what each thread does, and when; say where the time "
 		"of every batch went",
 	.more = "Runs one epoch unless --epochs, --samples or --seconds says "

@@ -84,12 +84,9 @@ static long files_to_keep(void)
 	return ((long)r.rlim_cur - files_open()) / 2;
 }
 
-bool mr_part_forgiven(const struct mr_source_env *env, size_t n,
-		      const char *path, int code)
+bool mr_part_forgiven(const struct mr_source_env *env, size_t n, int code)
 {
-	return env->lenient && n > 1 &&
-	       (code == MR_EDATA ||
-		(code == MR_EIO && path && !mr_input_is_url(path)));
+	return env->lenient && n > 1 && code == MR_EDATA;
 }
 
 /* From here on it is its samples that are bad. */
@@ -119,7 +116,7 @@ static int open_one(void *arg, size_t i, struct mr_err *err)
 	bool packed;
 	int e = o->how->open(o->how->self, i, err);
 
-	if (e && mr_part_forgiven(o->how->env, o->ps->n, p->path, e))
+	if (e && mr_part_forgiven(o->how->env, o->ps->n, e))
 		return lose(o, i, err);
 	if (!e && o->how->look)
 		e = o->how->look(o->how->self, i, err);

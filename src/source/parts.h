@@ -56,10 +56,10 @@ int mr_parts_open(struct mr_parts *ps, const struct mr_parts_how *how,
 /* The part of a sample; *i becomes its number within that. */
 const struct mr_part *mr_parts_find(const struct mr_parts *ps, uint64_t *i);
 
-/* Is the failure `code` of one of n files a bad sample, or the run's? Files on
- * a server must be there: another process may have found them. */
-bool mr_part_forgiven(const struct mr_source_env *env, size_t n,
-		      const char *path, int code);
+/* Is the failure `code` of one of n files a bad sample, or the run's? What is
+ * damaged is so for all; a file that could not be read now may be read by
+ * another process, whose samples would then have other numbers. */
+bool mr_part_forgiven(const struct mr_source_env *env, size_t n, int code);
 
 /* ---- one ---- */
 

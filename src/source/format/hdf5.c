@@ -221,7 +221,7 @@ static int open_file(struct hdf5 *s, struct mr_h5_file *f,
 {
 	int e = mr_h5_open(f, &s->want, err);
 
-	if (e && mr_part_forgiven(env, s->files, f->path, e)) {
+	if (e && mr_part_forgiven(env, s->files, e)) {
 		mr_h5_close(f);
 		f->lost = mr_strdup(err->text, err);
 		return f->lost ? 0 : MR_ENOMEM;
