@@ -310,7 +310,6 @@ static int join_chunk(struct job *j, const struct mr_mrt_chunk *c)
 		mr_mrt_get_span(&s, c->data + at);
 		if (s.kind == MR_SPAN_STEP) {
 			j->a->calls[s.step]++;
-			j->a->step_ns[s.step] += s.duration;
 		} else if (s.kind == MR_SPAN_BATCH && s.start < j->begun) {
 			j->begun = s.start;
 		}

@@ -34,6 +34,8 @@ struct mr_stack {
 /* A counter's sums over all threads. */
 struct mr_counted {
 	uint64_t calls, count, enabled, running;
+	double squares; /* of the calls' counts, added up */
+	uint64_t wall;	/* ns that these calls took */
 };
 
 enum { MR_COUNTED_EVENTS = 64, MR_STEPS = 256 };
@@ -50,8 +52,7 @@ struct mr_counted_event {
 struct mr_attribution {
 	/* the recording */
 	char step_name[MR_STEPS][64]; /* "": none of that number */
-	uint64_t calls[MR_STEPS];     /* spans of that step, */
-	uint64_t step_ns[MR_STEPS];   /* and their time */
+	uint64_t calls[MR_STEPS];     /* spans of that step */
 	int threads;		      /* that have spans */
 	uint64_t spans_lost;	      /* without which calls are too few */
 	bool cut;		      /* the file ends early */

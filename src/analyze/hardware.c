@@ -8,7 +8,7 @@
 #include "core/mem.h"
 
 enum {
-	COLUMNS = 6,	/* of a table */
+	COLUMNS = 5,	/* of a table */
 	FUNCTIONS = 30, /* that are printed */
 	OUTSIDE = 255,
 };
@@ -31,6 +31,39 @@ double mr_counted_per_call(const struct mr_counted *c)
 	if (!c->calls || (c->enabled && !c->running))
 		return NAN;
 	return counted(c) / (double)c->calls;
+}
+
+/* Student's t: so many deviations hold 95 %, by degrees of freedom. */
+static double t_95(double degrees)
+{
+	static const double few[] = { 12.706, 4.303, 3.182, 2.776 };
+	double z = 1.959964, z3 = z * z * z;
+
+	if (degrees <= 4)
+		return few[(int)degrees - 1];
+	return z + (z3 + z) / (4 * degrees) +
+	       (5 * z3 * z * z + 16 * z3 + 3 * z) / (96 * degrees * degrees);
+}
+
+double mr_counted_half(const struct mr_counted *c, uint64_t of)
+{
+	double n = (double)c->calls, sum = (double)c->count, variance, half;
+
+	if (c->calls < 2 || (c->enabled && !c->running))
+		return of && c->calls >= of ? 0 : NAN;
+	variance = (c->squares - sum * sum / n) / (n - 1);
+	if (!(variance > 0))
+		variance = 0; /* all the same, but for rounding */
+	half = t_95(n - 1) * sqrt(variance / n);
+	if (of) /* what was counted is known */
+		half *= sqrt(c->calls < of ? 1 - n / (double)of : 0);
+	return sum > 0 ? half * counted(c) / sum : half;
+}
+
+/* Of how many calls those that were counted are a part; 0: not known. */
+static uint64_t calls_of(const struct mr_attribution *a, int step)
+{
+	return a->spans_lost || a->cut ? 0 : a->calls[step];
 }
 
 static const struct mr_counted_event *
@@ -63,7 +96,7 @@ static const struct ratio {
 };
 
 /* NAN when one of both is not there. The share of a step's time that it had a
- * CPU takes the time from the spans. */
+ * CPU is of the calls that were counted. */
 static double ratio_of(const struct mr_attribution *a, const struct ratio *r,
 		       int step)
 {
@@ -74,11 +107,9 @@ static double ratio_of(const struct mr_attribution *a, const struct ratio *r,
 		return NAN;
 	above = mr_counted_per_call(&x->step[step]);
 	if (!r->below) {
-		below = a->calls[step] ? (double)a->step_ns[step] /
-						 (double)a->calls[step] :
-					 0;
-		/* readings are taken off as they cost on average */
-		above = above > below ? below : above;
+		const struct mr_counted *c = &x->step[step];
+
+		below = c->calls ? (double)c->wall / (double)c->calls : 0;
 	} else {
 		y = event_named(a, r->below);
 		below = y ? mr_counted_per_call(&y->step[step]) : NAN;
@@ -155,6 +186,25 @@ static void event_title(const struct mr_counted_event *e, char *buf, size_t cap)
 		snprintf(buf, cap, "major-flt");
 }
 
+/* The mean, and half of its interval as a share of it where it is not
+ * exact. */
+static void cell(const struct mr_attribution *a, struct mr_str *out,
+		 const struct mr_counted_event *e, int step)
+{
+	const struct mr_counted *c = &e->step[step];
+	double mean = mr_counted_per_call(c),
+	       half = mr_counted_half(c, calls_of(a, step));
+	double share = mean > 0 ? 100 * half / mean : 0;
+	char buf[32], more[32] = "";
+
+	number(buf, sizeof(buf), mean, strcmp(e->unit, "ns") == 0);
+	if (share >= 1000)
+		snprintf(more, sizeof(more), "+->999%%");
+	else if (share > 0)
+		snprintf(more, sizeof(more), "+-%.*f%%", share < 9.95, share);
+	mr_str_addf(out, " %9s %-6s", buf, more);
+}
+
 /* Some of the events: their names, sources, and one row per step. */
 static void counter_table(const struct mr_attribution *a, struct mr_str *out,
 			  const int *event, int n)
@@ -164,25 +214,19 @@ static void counter_table(const struct mr_attribution *a, struct mr_str *out,
 	head_row(out, "per call");
 	for (int i = 0; i < n; i++) {
 		event_title(&a->event[event[i]], buf, sizeof(buf));
-		mr_str_addf(out, " %11s", buf);
+		mr_str_addf(out, " %11s     ", buf);
 	}
 	mr_str_add(out, "\n");
 	head_row(out, "");
 	for (int i = 0; i < n; i++)
-		mr_str_addf(out, " %11s", a->event[event[i]].source);
+		mr_str_addf(out, " %11s     ", a->event[event[i]].source);
 	mr_str_add(out, "\n");
 	for (int k = 0; k < OUTSIDE; k++) {
 		if (!has_step(a, k))
 			continue;
 		head_row(out, step_name(a, k, name, sizeof(name)));
-		for (int i = 0; i < n; i++) {
-			const struct mr_counted_event *e = &a->event[event[i]];
-
-			number(buf, sizeof(buf),
-			       mr_counted_per_call(&e->step[k]),
-			       strcmp(e->unit, "ns") == 0);
-			mr_str_addf(out, " %11s", buf);
-		}
+		for (int i = 0; i < n; i++)
+			cell(a, out, &a->event[event[i]], k);
 		mr_str_add(out, "\n");
 	}
 }
@@ -242,9 +286,11 @@ static void counted_line(const struct mr_attribution *a, struct mr_str *out)
 			of += a->calls[k];
 		calls += most;
 	}
-	mr_str_addf(out, "hardware: counted %llu of %llu calls in %d threads\n",
+	mr_str_addf(out, "hardware: counted %llu of %llu calls in %d threads",
 		    (unsigned long long)calls, (unsigned long long)of,
 		    a->counted_threads);
+	mr_str_add(out, calls < of ? "; +-: half of a mean's 95 % interval\n" :
+				     "\n");
 	if (a->spans_lost)
 		mr_str_addf(out,
 			    "  %llu spans were lost: there were more "
@@ -368,16 +414,20 @@ static void json_count(const struct mr_attribution *a, struct mr_json *j,
 		       const struct mr_counted_event *e, int k)
 {
 	const struct mr_counted *c = &e->step[k];
-	double per = mr_counted_per_call(c);
+	double per = mr_counted_per_call(c),
+	       half = mr_counted_half(c, calls_of(a, k));
 
 	mr_json_open(j, e->name, '{');
 	mr_json_uint(j, "calls", c->calls);
 	mr_json_uint(j, "count", c->count);
 	mr_json_real(j, "per_call", per, 8);
-	if (k != OUTSIDE && a->calls[k] && !a->spans_lost && !a->cut)
+	if (k != OUTSIDE && !isnan(half))
+		mr_json_real(j, "half_interval", half, 5);
+	if (k != OUTSIDE && calls_of(a, k))
 		mr_json_real(j, "total", per * (double)a->calls[k], 8);
 	mr_json_uint(j, "enabled_ns", c->enabled);
 	mr_json_uint(j, "running_ns", c->running);
+	mr_json_uint(j, "wall_ns", c->wall);
 	mr_json_close(j, '}');
 }
 

@@ -23,5 +23,8 @@ void mr_hardware_json(const struct mr_attribution *a, struct mr_json *j);
 /* A counter per call, as if it had counted all the time; NAN when it never
  * did. */
 double mr_counted_per_call(const struct mr_counted *c);
+/* Half of that mean's 95 % interval: calls are counted by chance, so many of
+ * them `of` all (0: not known). NAN when there are too few. */
+double mr_counted_half(const struct mr_counted *c, uint64_t of);
 
 #endif

@@ -92,7 +92,8 @@ static int take_meta(struct mr_trace *t, const struct mr_mrt_chunk *c,
 	return t->meta ? 0 : mr_err_nomem(err, c->size);
 }
 
-/* Only of the slowest ones: they are known by then. */
+/* Only of the slowest ones: they are known by then. A chunk of a thread is
+ * about its samples so far: it may go on with another data set. */
 static int take_keys(struct mr_trace *t, const struct mr_mrt_chunk *c,
 		     struct mr_err *err)
 {
@@ -109,7 +110,8 @@ static int take_keys(struct mr_trace *t, const struct mr_mrt_chunk *c,
 		for (size_t i = 0; i < t->slow; i++) {
 			struct mr_trace_sample *s = &t->slowest[i];
 
-			if (s->sample != sample || s->key)
+			if (s->sample != sample || s->key ||
+			    (c->thread && c->thread != s->thread))
 				continue;
 			s->key = strndup((const char *)c->data + at, n);
 			if (!s->key)
@@ -198,7 +200,7 @@ static void note_slow(struct mr_trace *t, const struct mr_mrt_span *s,
 	if (t->slow < MR_TRACE_SLOWEST)
 		t->slow++;
 	else
-		at--;
+		free(t->slowest[--at].key);
 	for (; at > 0 && t->slowest[at - 1].ns < s->duration; at--)
 		t->slowest[at] = t->slowest[at - 1];
 	t->slowest[at] = (struct mr_trace_sample){

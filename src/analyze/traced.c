@@ -171,12 +171,13 @@ static int take_counts(struct records *r, const struct mr_mrt_chunk *c,
 			if (mr_map64_put(&r->by_key, key, i, err))
 				return MR_ENOMEM;
 		}
-		r->item[i] =
-			(struct record){ p[0],
-					 p[1],
-					 c->thread,
-					 { mr_le64(p + 8), mr_le64(p + 16),
-					   mr_le64(p + 24), mr_le64(p + 32) } };
+		r->item[i] = (struct record){
+			p[0],
+			p[1],
+			c->thread,
+			{ mr_le64(p + 8), mr_le64(p + 16), mr_le64(p + 24),
+			  mr_le64(p + 32), mr_lef64(p + 40), mr_le64(p + 48) }
+		};
 	}
 	return 0;
 }
@@ -187,6 +188,8 @@ static void add(struct mr_counted *to, const struct mr_counted *v)
 	to->count += v->count;
 	to->enabled += v->enabled;
 	to->running += v->running;
+	to->squares += v->squares;
+	to->wall += v->wall;
 }
 
 static int sum_counts(struct mr_attribution *a, const struct records *r,

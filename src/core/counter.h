@@ -8,6 +8,7 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef _Atomic uint64_t mr_counter;
 
@@ -21,6 +22,25 @@ static inline void mr_count(mr_counter *c, uint64_t n)
 static inline uint64_t mr_counted(const mr_counter *c)
 {
 	return atomic_load_explicit(c, memory_order_relaxed);
+}
+
+/* The same of a real number, which is kept as its bits. */
+static inline double mr_counted_real(const mr_counter *c)
+{
+	uint64_t bits = mr_counted(c);
+	double v;
+
+	memcpy(&v, &bits, sizeof(v));
+	return v;
+}
+
+static inline void mr_count_real(mr_counter *c, double n)
+{
+	double v = mr_counted_real(c) + n;
+	uint64_t bits;
+
+	memcpy(&bits, &v, sizeof(bits));
+	atomic_store_explicit(c, bits, memory_order_relaxed);
 }
 
 /* Eight buckets per power of two: a quantile is right within 6 %. */

@@ -4,6 +4,7 @@
 #define MR_CORE_LE_H
 
 #include <stdint.h>
+#include <string.h>
 
 static inline uint16_t mr_le16(const void *p)
 {
@@ -32,6 +33,16 @@ static inline void mr_le32_put(void *p, uint32_t v)
 
 	for (int i = 0; i < 4; i++)
 		b[i] = (uint8_t)(v >> 8 * i);
+}
+
+/* As IEEE 754 has it in 64 bits. */
+static inline double mr_lef64(const void *p)
+{
+	uint64_t v = mr_le64(p);
+	double d;
+
+	memcpy(&d, &v, sizeof(d));
+	return d;
 }
 
 static inline void mr_le64_put(void *p, uint64_t v)

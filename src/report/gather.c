@@ -171,7 +171,7 @@ static void take(struct mr_page *p, const struct mr_mrt_span *s)
 
 /* ---- samples ---- */
 
-static void offer_slow(struct mr_page *p, uint8_t lane,
+static void offer_slow(struct mr_page *p, uint32_t thread, uint8_t lane,
 		       const struct mr_mrt_span *s)
 {
 	size_t i = p->slows;
@@ -185,10 +185,13 @@ static void offer_slow(struct mr_page *p, uint8_t lane,
 		p->slows++;
 	for (; i && s->duration > p->slow[i - 1].ns; i--)
 		p->slow[i] = p->slow[i - 1];
-	p->slow[i] =
-		(struct mr_slow){ s->sample, s->batch,
-				  s->start,  s->duration,
-				  lane,	     (s->flags & MR_SPAN_FAILED) != 0 };
+	p->slow[i] = (struct mr_slow){ s->sample,
+				       s->batch,
+				       s->start,
+				       s->duration,
+				       thread,
+				       lane,
+				       (s->flags & MR_SPAN_FAILED) != 0 };
 }
 
 /* ---- all of it ---- */
@@ -205,7 +208,7 @@ static void look(void *self, struct mr_roll_thread *t,
 		tally(p, &p->kind[s->kind], s);
 	spread(p, lane, s);
 	if (s->kind == MR_SPAN_SAMPLE)
-		offer_slow(p, lane, s);
+		offer_slow(p, t->number, lane, s);
 	if (s->kind == MR_SPAN_NEXT)
 		take(p, s);
 	if ((s->kind == MR_SPAN_NEXT || s->kind == MR_SPAN_BATCH) &&

@@ -52,6 +52,7 @@ struct mr_worst {
 
 struct mr_slow {
 	uint64_t sample, batch, start, ns;
+	uint32_t thread;
 	uint32_t lane; /* or MR_PAGE_LANES: not drawn */
 	bool failed;
 };

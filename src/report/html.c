@@ -196,7 +196,8 @@ static void put_slow(struct mr_json *j, const struct mr_page *p)
 	mr_json_open(j, "slow", '[');
 	for (size_t i = 0; i < p->slows; i++) {
 		const struct mr_slow *s = &p->slow[i];
-		const struct mr_roll_key *k = mr_roll_key(p->r, s->sample);
+		const struct mr_roll_key *k =
+			mr_roll_key(p->r, s->thread, s->sample);
 		char key[1024] = "";
 
 		if (k)

@@ -28,11 +28,13 @@ enum {
 
 struct value {
 	uint64_t count, enabled, running;
+	uint64_t wall; /* ns by the clock on the wall */
 };
 
 /* What is written: read by the recorder while the thread adds. */
 struct sum {
-	mr_counter calls, count, enabled, running;
+	mr_counter calls, count, enabled, running, wall;
+	mr_counter squares; /* of the calls' counts, added up: a real number */
 };
 
 struct group {
@@ -61,6 +63,7 @@ struct mr_counters {
 	struct value last[MR_EVENTS], now[MR_EVENTS];
 	uint32_t have;		    /* events that are in now[] */
 	uint64_t own[2][MR_EVENTS]; /* what a reading adds: fast, full */
+	uint64_t own_wall[2];
 	struct value part[MR_COUNTER_PARTS][MR_EVENTS];
 	uint32_t part_have;
 
@@ -159,6 +162,15 @@ static uint64_t cycles(void)
 }
 #endif
 
+/* The events of a set, one after another. */
+static int pop(uint32_t *set)
+{
+	int i = __builtin_ctz(*set);
+
+	*set &= *set - 1;
+	return i;
+}
+
 /* The hardware's, without the kernel; false when it must be asked. */
 static bool read_fast(struct mr_counters *c)
 {
@@ -188,7 +200,7 @@ static void read_group(struct mr_counters *c)
 		return;
 	for (int i = 0; i < g->n; i++) {
 		c->now[g->event[i]] =
-			(struct value){ got[3 + i], got[1], got[2] };
+			(struct value){ got[3 + i], got[1], got[2], 0 };
 		c->have |= 1u << g->event[i];
 	}
 }
@@ -230,12 +242,12 @@ static void read_usage(struct mr_counters *c)
 		if (e->how != MR_EVENT_RUSAGE)
 			continue;
 		c->now[i] = (struct value){ of_usage(e->config, &u, cpu), cpu,
-					    cpu };
+					    cpu, 0 };
 		c->have |= 1u << i;
 	}
 }
 
-static void snap(struct mr_counters *c)
+static void read_events(struct mr_counters *c)
 {
 	if (!c->full && read_fast(c))
 		return;
@@ -253,6 +265,18 @@ static void snap(struct mr_counters *c)
 	}
 }
 
+/* All events that are read, and the time at which. */
+static void snap(struct mr_counters *c)
+{
+	uint64_t ns = mr_clock_ns();
+	uint32_t set;
+
+	read_events(c);
+	set = c->have;
+	while (set)
+		c->now[pop(&set)].wall = ns;
+}
+
 /* Can the present group be read without the kernel? */
 static bool is_fast(struct mr_counters *c)
 {
@@ -267,24 +291,25 @@ static void sum_add(struct sum *s, uint64_t calls, const struct value *v)
 	mr_count(&s->count, v->count);
 	mr_count(&s->enabled, v->enabled);
 	mr_count(&s->running, v->running);
+	mr_count(&s->wall, v->wall);
+	mr_count_real(&s->squares, (double)v->count * (double)v->count);
 }
 
-/* The events of a set, one after another. */
-static int pop(uint32_t *set)
+static uint64_t without(uint64_t all, uint64_t own)
 {
-	int i = __builtin_ctz(*set);
-
-	*set &= *set - 1;
-	return i;
+	return all > own ? all - own : 0;
 }
 
 /* What event i has counted since the last time, without the reading. */
 static struct value since(struct mr_counters *c, int i)
 {
 	const struct value *a = &c->last[i], *b = &c->now[i];
-	uint64_t own = c->own[c->full][i], more = b->count - a->count;
-	struct value v = { more > own ? more - own : 0, b->enabled - a->enabled,
-			   b->running - a->running };
+	struct value v = {
+		without(b->count - a->count, c->own[c->full][i]),
+		b->enabled - a->enabled,
+		b->running - a->running,
+		without(b->wall - a->wall, c->own_wall[c->full]),
+	};
 
 	c->last[i] = *b;
 	return v;
@@ -304,6 +329,7 @@ void mr_counters_part(struct mr_counters *c, int part)
 		p->count += v.count;
 		p->enabled += v.enabled;
 		p->running += v.running;
+		p->wall += v.wall;
 	}
 	c->part_have |= c->have;
 }
@@ -315,7 +341,7 @@ void mr_counters_add(struct mr_counters *c, int k, unsigned parts)
 
 	while (set) {
 		int i = pop(&set);
-		struct value all = { 0, 0, 0 };
+		struct value all = { 0 };
 
 		for (int p = 0; p < MR_COUNTER_PARTS; p++) {
 			struct value *v = &c->part[p][i];
@@ -325,7 +351,8 @@ void mr_counters_add(struct mr_counters *c, int k, unsigned parts)
 			all.count += v->count;
 			all.enabled += v->enabled;
 			all.running += v->running;
-			*v = (struct value){ 0, 0, 0 };
+			all.wall += v->wall;
+			*v = (struct value){ 0 };
 		}
 		sum_add(&s[i], 1, &all);
 	}
@@ -437,7 +464,7 @@ static int by_size(const void *a, const void *b)
  * that follow each other at once. */
 static void learn_own(struct mr_counters *c, bool full)
 {
-	uint64_t diff[MR_EVENTS][TRIES], t0;
+	uint64_t diff[MR_EVENTS][TRIES], wall[TRIES], t0;
 	int n = c->events->n;
 
 	memset(diff, 0, sizeof(diff));
@@ -446,13 +473,18 @@ static void learn_own(struct mr_counters *c, bool full)
 	memcpy(c->last, c->now, sizeof(c->last));
 	t0 = cpu_ns();
 	for (int k = 0; k < TRIES; k++) {
+		int any = c->have ? __builtin_ctz(c->have) : 0;
+
 		snap(c);
+		wall[k] = c->now[any].wall - c->last[any].wall;
 		for (int i = 0; i < n; i++)
 			diff[i][k] = c->now[i].count - c->last[i].count;
 		memcpy(c->last, c->now, sizeof(c->last));
 	}
 	if (full)
 		c->read_ns = (double)(cpu_ns() - t0) / TRIES;
+	qsort(wall, TRIES, sizeof(wall[0]), by_size);
+	c->own_wall[full] = wall[TRIES / 2];
 	for (int i = 0; i < n; i++) {
 		qsort(diff[i], TRIES, sizeof(diff[i][0]), by_size);
 		if (c->have & 1u << i)
@@ -672,6 +704,8 @@ static void put(struct mr_str *out, int step, int event, const struct sum *s)
 	mr_le64_put(to + 16, mr_counted(&s->count));
 	mr_le64_put(to + 24, mr_counted(&s->enabled));
 	mr_le64_put(to + 32, mr_counted(&s->running));
+	mr_le64_put(to + 40, mr_counted(&s->squares));
+	mr_le64_put(to + 48, mr_counted(&s->wall));
 	mr_str_addn(out, (char *)to, sizeof(to));
 }
 
@@ -686,6 +720,8 @@ static void put_delay(struct mr_str *out, struct mr_counters *c, int event)
 	atomic_init(&s.count, mr_counted(&c->delay));
 	atomic_init(&s.enabled, ns);
 	atomic_init(&s.running, ns);
+	atomic_init(&s.squares, 0);
+	atomic_init(&s.wall, ns);
 	put(out, MR_OUTSIDE, event, &s);
 }
 

@@ -13,7 +13,7 @@ enum {
 	MR_MRT_HEADER = 64,
 	MR_MRT_CHUNK = 24,
 	MR_MRT_SPAN = 32,
-	MR_MRT_COUNT = 40,
+	MR_MRT_COUNT = 56,
 	MR_MRT_MAX = 16 << 20, /* bytes of a chunk */
 };
 

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -161,6 +162,25 @@ static void encode(struct mr_recorder *r, const struct mr_span *s, uint8_t *to)
 		note_slow(r, s->sample, out.duration);
 }
 
+/* Memory for the spans to come: a page that a thread is the first to write to
+ * costs it a fault, which would be counted as a step's. Where the kernel does
+ * not know how, it is so. */
+static void make_ready(struct mr_ring *g, uint64_t head)
+{
+	uint64_t want = head + g->size / 8, page = (uint64_t)getpagesize();
+	uint64_t from, to;
+
+	want = want < g->size ? want : g->size;
+	if (want <= g->ready)
+		return;
+	from = g->ready * sizeof(*g->span) / page * page;
+	to = want * sizeof(*g->span);
+#ifdef MADV_POPULATE_WRITE
+	madvise((char *)g->span + from, to - from, MADV_POPULATE_WRITE);
+#endif
+	g->ready = want;
+}
+
 static void drain(struct mr_recorder *r, struct mr_ring *g)
 {
 	uint64_t tail = atomic_load_explicit(&g->tail, memory_order_relaxed);
@@ -168,6 +188,7 @@ static void drain(struct mr_recorder *r, struct mr_ring *g)
 	uint64_t lost = mr_counted(&g->lost);
 	uint8_t told[8];
 
+	make_ready(g, head);
 	while (tail < head) {
 		size_t n = head - tail < CHUNK ? head - tail : CHUNK;
 
@@ -374,6 +395,7 @@ struct mr_ring *mr_recorder_ring(struct mr_recorder *r, struct mr_err *err)
 		free(g);
 		return NULL;
 	}
+	make_ready(g, 0);
 	g->poke = &r->poke;
 	g->asleep = &r->asleep;
 	pthread_mutex_lock(&r->lock);

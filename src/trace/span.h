@@ -59,6 +59,7 @@ struct mr_ring {
 	_Alignas(64) struct mr_ring *next;
 	uint32_t number;
 	uint64_t lost_told;
+	uint64_t ready; /* spans from the front that have memory */
 };
 
 static inline uint32_t mr_span_bytes(uint64_t bytes)

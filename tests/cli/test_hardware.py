@@ -10,6 +10,7 @@ import struct
 import subprocess
 import tempfile
 
+import numpy as np
 import pytest
 
 from conftest import BUILD, PATIENCE, checked, sanitizers
@@ -89,16 +90,94 @@ def test_cpu_time_of_a_step_is_found_within_2_percent(record):
     assert any(error() < 0.02 for _ in range(6))
 
 
+def sums(path):
+    """Each CNTR of the trace's threads: {thread: [{(step, event): (calls,
+    count, squares)}]}, by the numbers that they have in the file."""
+    data, at, found = path.read_bytes(), 64, {}
+    while at < len(data):
+        kind, thread, size = struct.unpack_from("<4sII", data, at + 4)
+        at += 24
+        if kind == b"CNTR":
+            found.setdefault(thread, []).append({
+                (data[o], data[o + 1]): struct.unpack_from("<QQ16xd", data,
+                                                           o + 8)
+                for o in range(at, at + size, 56)})
+        at += size
+    return found
+
+
 @slow
 def test_page_faults_are_exact(record):
-    """Beyond those that come once, when code runs for the first time."""
-    for count in (20, 50):
-        calls, faults = counters(record(
-            f"synthetic shape=64 count={count} | burn us=2000 | "
-            "touch bytes=2M | batch 10", "--threads", 1))["touch"][
-                "minor-faults"]
-        assert 0.7 * count <= calls <= count
-        assert 0 <= faults - calls * (2 << 20) // PAGE < 100
+    """To the page, call by call, once the code has run: a step's first call
+    also faults its own code in. So between the sums after a second and those
+    at the end. (The last step of all writes to batches, which may be new.)"""
+    path = record("synthetic shape=64 count=1000 | touch bytes=2M | "
+                  "burn us=2000 | batch 10", "--threads", 1)
+    got = shown(path)
+    event = [e["name"] for e in got["events"]].index("minor-faults")
+    steps = [s["step"] for s in got["counters"]]
+    (told,) = (t for t in sums(path).values() if len(t) > 1)
+    (c0, f0, s0), (c1, f1, s1) = (
+        t[steps.index("touch"), event] for t in (told[0], told[-1]))
+    pages = (2 << 20) // PAGE
+    assert c1 - c0 > 200
+    assert f1 - f0 == (c1 - c0) * pages
+    assert s1 - s0 == (c1 - c0) * pages ** 2     # each call had as many
+    assert 0 <= f0 - c0 * pages < 100
+
+
+@slow
+def test_counted_calls_tell_how_sure_their_mean_is(record):
+    """Of cheap samples few are counted, by chance: the mean has an interval.
+    Of dear ones all are, and it is exact. The share on a CPU is of the calls
+    that were counted, and as near to 1 as reading is free."""
+    path = record("synthetic shape=64 count=100000 | burn us=10 | batch 100",
+                  "--threads", 1)
+    s = next(s for s in shown(path)["counters"] if s["step"] == "burn")
+    clock = s["events"]["task-clock"]
+    assert clock["calls"] < s["calls"] / 2
+    assert 0 < clock["half_interval"] < clock["per_call"]
+    assert s["cpu_share"] == clock["count"] / clock["wall_ns"] or \
+        s["cpu_share"] == pytest.approx(clock["count"] / clock["wall_ns"],
+                                        rel=1e-3)
+    text = shown(path, "text")
+    assert "half of a mean's 95 % interval" in text and "+-" in text
+    path = record("synthetic shape=64 count=30 | burn us=5000 | batch 10",
+                  "--threads", 1)
+    s = next(s for s in shown(path)["counters"] if s["step"] == "burn")
+    clock = s["events"]["task-clock"]
+    if clock["calls"] == s["calls"]:
+        assert clock["half_interval"] == 0
+    assert clock["wall_ns"] >= 0.95 * clock["calls"] * 5e6
+
+
+@slow
+def test_samples_of_steps_that_take_turns_are_told_apart(mill, tmp_path):
+    """A decoder, a scaler and a finisher in one pass: what each of them runs
+    is its own."""
+    from PIL import Image
+    rng = np.random.default_rng(3)
+    for i in range(24):
+        Image.fromarray(rng.integers(0, 256, (400, 400, 3), np.uint8)).save(
+            tmp_path / f"{i}.jpg", quality=90)
+    path = tmp_path / "t.mrt"
+    mill("trace", f"files {tmp_path} | decode_image | resize 300x300 | "
+         "normalize imagenet | batch 8", "--epochs", 8, "-o", path,
+         "--sample", 2000, "--threads", 1)
+    got = shown(path)
+    if not got["sampling"]["samples"]:
+        pytest.skip("no samples: " + got["sampling"].get("reason", "?"))
+    place = {p["place"]: p["samples"] for p in got["places"]}
+    joined = place.get("decode_image+resize+normalize", 0)
+    assert place["decode_image"] > 100
+    assert joined < 0.05 * place["decode_image"]
+    at = {}
+    for f in got["functions"]:
+        at.setdefault(f["function"], {})[f["place"]] = f["samples"]
+    for part, step in (("mr_resample_", "resize"), ("idct", "decode_image")):
+        seen = [p for name, p in at.items() if part in name]
+        mine = sum(p.get(step, 0) for p in seen)
+        assert mine > 0.9 * sum(sum(p.values()) for p in seen) > 0, (part, at)
 
 
 def test_calls_are_all_counted_when_samples_take_long(record):
@@ -309,12 +388,17 @@ def test_records_of_counters_are_as_the_format_says(record):
         body = data[at + 24:at + 24 + size]
         at += 24 + size
         if kind == b"CNTR":
-            assert size % 40 == 0
-            for o in range(0, size, 40):
+            assert size % 56 == 0
+            for o in range(0, size, 56):
                 step, event = body[o], body[o + 1]
                 assert body[o + 2:o + 8] == bytes(6)
-                last[thread, step, event] = struct.unpack_from("<4Q", body,
+                last[thread, step, event] = struct.unpack_from("<4QdQ", body,
                                                                o + 8)
     assert {k[1] for k in last} == {0, 1, 255}
     # how many calls are counted depends on what a reading costs just then
     assert all(1 <= v[0] <= 40 for k, v in last.items() if k[1] != 255)
+    for (_, step, _), (calls, count, _, _, squares, wall) in last.items():
+        if step == 1:
+            # no sum of squares is less than that of equal ones
+            assert squares >= 0.999 * count ** 2 / calls
+            assert wall >= 0.9 * calls * 1e6

@@ -616,6 +616,39 @@ def test_workers_are_those_of_an_epoch(follow):
         assert places.count("before the first batch") == 1
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_slow_samples_are_called_by_their_paths(follow, workers):
+    """By each data set's own list; one without has none, though its samples
+    have the same numbers."""
+    r = follow("""
+        class Listed(Set):
+            def __init__(self, n, name):
+                super().__init__(n)
+                self.samples = [(f"{name}/{i}.jpg", i % 2) for i in range(n)]
+            def __getitem__(self, i):
+                time.sleep(0.1 if i == 7 else 0.001)
+                return i
+        class Slow(Set):
+            def __getitem__(self, i):
+                time.sleep(0.08 if i == 7 else 0.001)
+                return i
+        half = torch.utils.data.Subset(Listed(40, "b"), range(20, 40))
+        workers = int(sys.argv[1])
+        for data in Listed(30, "a"), Slow(30), half:
+            for batch in DataLoader(data, 4, num_workers=workers):
+                pass
+        """, workers)
+    slow = summary(r.path)["slowest"]
+    seven = {s.get("key"): s["ms"] for s in slow if s["sample"] == 7}
+    assert set(seven) >= {"a/7.jpg", None}
+    assert seven["a/7.jpg"] >= 100 and 80 <= seven[None]
+    keys = {}
+    for s in slow:
+        keys.setdefault(s["sample"], set()).add(s.get("key"))
+    for i, names in keys.items():
+        assert names <= {None, f"a/{i}.jpg", f"b/{i + 20}.jpg"}
+
+
 def test_what_a_killed_command_leaves_can_be_read(follow):
     """`millrace trace` itself is killed; the program goes on to its end."""
     folder, parts = follow.folder, follow.folder / "t.mrt.parts"

@@ -198,9 +198,9 @@ def test_sums_of_a_thread_are_written_once(count):
                             persistent_workers=True): pass
         """)
     counted = [(t, b) for k, t, b in chunks(c.path) if k == "CNTR"]
-    assert len(counted) == 1 and len(counted[0][1]) % 40 == 0
-    seen = {(b[o], b[o + 1]) for _, b in counted for o in range(0, len(b), 40)}
-    assert len(seen) == len(counted[0][1]) // 40
+    assert len(counted) == 1 and len(counted[0][1]) % 56 == 0
+    seen = {(b[o], b[o + 1]) for _, b in counted for o in range(0, len(b), 56)}
+    assert len(seen) == len(counted[0][1]) // 56
     assert c.calls["Burn"] == c.at["Burn"]["task-clock"]["calls"] == 60
 
 

@@ -3,6 +3,7 @@
  * of functions. */
 #include "scratch.h"
 
+#include <math.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -204,11 +205,18 @@ static void count(struct mr_str *to, uint8_t step, uint8_t event,
 		  uint64_t calls, uint64_t sum, uint64_t on, uint64_t run)
 {
 	uint8_t b[MR_MRT_COUNT] = { step, event };
+	double squares;
+	uint64_t bits;
 
 	mr_le64_put(b + 8, calls);
 	mr_le64_put(b + 16, sum);
 	mr_le64_put(b + 24, on);
 	mr_le64_put(b + 32, run);
+	/* as if all calls had been the same */
+	squares = (double)sum * (double)sum / (double)calls;
+	memcpy(&bits, &squares, sizeof(bits));
+	mr_le64_put(b + 40, bits);
+	mr_le64_put(b + 48, 2 * sum);
 	mr_str_addn(to, (char *)b, sizeof(b));
 }
 
@@ -364,6 +372,36 @@ static void test_samples_in_a_turn_are_the_steps_whose_turn_it_was(void **state)
 	mr_attribution_fini(&at);
 }
 
+static void test_means_of_counted_calls_have_an_interval(void **state)
+{
+	/* 1, 2, 3, 4, 5: the deviation is sqrt(2.5), t of 4 degrees 2.776 */
+	struct mr_counted c = { .calls = 5,
+				.count = 15,
+				.squares = 55,
+				.enabled = 9,
+				.running = 9 };
+	double half = 2.776 * sqrt(2.5 / 5);
+
+	(void)state;
+	assert_true(mr_counted_per_call(&c) == 3);
+	assert_true(fabs(mr_counted_half(&c, 0) - half) < 1e-9);
+	/* a half of all was counted; all of them were */
+	assert_true(fabs(mr_counted_half(&c, 10) - half * sqrt(0.5)) < 1e-9);
+	assert_true(mr_counted_half(&c, 5) == 0);
+	/* scaled as the mean is */
+	c.running = 3;
+	assert_true(mr_counted_per_call(&c) == 9);
+	assert_true(fabs(mr_counted_half(&c, 0) - 3 * half) < 1e-9);
+	/* many: 1.96 deviations */
+	c = (struct mr_counted){ .calls = 10000,
+				 .count = 50000,
+				 .squares = 10000 * 25 + 9999 * 4.0 };
+	assert_true(fabs(mr_counted_half(&c, 0) - 1.96 * 2 / 100) < 1e-4);
+	c.calls = 1;
+	assert_true(isnan(mr_counted_half(&c, 9)));
+	assert_true(mr_counted_half(&c, 1) == 0);
+}
+
 static void test_names_of_cxx_are_said_as_they_are_written(void **state)
 {
 	static const struct {
@@ -402,6 +440,8 @@ static void test_the_last_counters_of_each_thread_are_added(void **state)
 	assert_int_equal(at.counted_threads, 2);
 	assert_int_equal(at.event[0].step[1].calls, 40);
 	assert_int_equal(at.event[0].step[1].count, 4000);
+	assert_true(at.event[0].step[1].squares == 40 * 100 * 100);
+	assert_int_equal(at.event[0].step[1].wall, 8000);
 	/* 2,000 in half of the time are 4,000 */
 	assert_true(mr_counted_per_call(&at.event[1].step[1]) == 400);
 	mr_attribution_fini(&at);
@@ -780,6 +820,7 @@ int main(void)
 			test_samples_in_a_turn_are_the_steps_whose_turn_it_was),
 		cmocka_unit_test(
 			test_names_of_cxx_are_said_as_they_are_written),
+		cmocka_unit_test(test_means_of_counted_calls_have_an_interval),
 		cmocka_unit_test(
 			test_the_last_counters_of_each_thread_are_added),
 		cmocka_unit_test(test_intervals_hold_what_they_should),

@@ -79,10 +79,10 @@ static void put_key(struct chrome *c, const struct mr_roll_key *k)
 }
 
 /* ,"args":{...}}; `off` is by how much the span is shown too short. */
-static void put_args(struct chrome *c, const struct mr_mrt_span *s,
-		     uint64_t off)
+static void put_args(struct chrome *c, const struct mr_roll_thread *t,
+		     const struct mr_mrt_span *s, uint64_t off)
 {
-	const struct mr_roll_key *k = mr_roll_key(c->r, s->sample);
+	const struct mr_roll_key *k = mr_roll_key(c->r, t->number, s->sample);
 	struct mr_out *o = c->o;
 
 	PUT(o, ",\"args\":{\"bytes\":");
@@ -121,7 +121,7 @@ static void put_async(struct chrome *c, const struct mr_roll_thread *t,
 		mr_out_uint(c->o, c->apart);
 		put_name(c, s);
 		if (!end)
-			put_args(c, s, 0);
+			put_args(c, t, s, 0);
 		else
 			PUT(c->o, "}");
 	}
@@ -145,7 +145,7 @@ static void put_slice(struct chrome *c, const struct mr_roll_thread *t,
 	PUT(c->o, ",\"dur\":");
 	mr_out_us(c->o, n->end - n->start);
 	put_name(c, &n->s);
-	put_args(c, &n->s, n->s.duration - (n->end - n->start));
+	put_args(c, t, &n->s, n->s.duration - (n->end - n->start));
 }
 
 /* Arrows begin in the span in which the batch became ready, and end in the

@@ -130,6 +130,7 @@ static void take_keys(struct mr_roll *r, const struct mr_mrt_chunk *c,
 			return;
 		r->key[r->keys++] = (struct mr_roll_key){
 			.sample = v & (((uint64_t)1 << 48) - 1),
+			.thread = c->thread,
 			.text = (const char *)c->data + at + 8,
 			.length = n,
 		};
@@ -140,7 +141,9 @@ static int by_sample(const void *a, const void *b)
 {
 	const struct mr_roll_key *x = a, *y = b;
 
-	return x->sample < y->sample ? -1 : x->sample > y->sample;
+	if (x->sample != y->sample)
+		return x->sample < y->sample ? -1 : 1;
+	return x->thread < y->thread ? -1 : x->thread > y->thread;
 }
 
 /* ---- spans ---- */
@@ -289,13 +292,36 @@ const char *mr_roll_name(const struct mr_roll *r, const struct mr_mrt_span *s)
 	return s->step ? "unnamed step" : "read";
 }
 
-const struct mr_roll_key *mr_roll_key(const struct mr_roll *r, uint64_t sample)
+/* Two data sets of a thread have different samples of one number. */
+static bool says_else(const struct mr_roll_key *a, const struct mr_roll_key *b)
 {
-	struct mr_roll_key k = { .sample = sample };
+	return by_sample(a, b) == 0 &&
+	       (a->length != b->length ||
+		memcmp(a->text, b->text, a->length) != 0);
+}
+
+static const struct mr_roll_key *find_key(const struct mr_roll *r,
+					  uint32_t thread, uint64_t sample)
+{
+	struct mr_roll_key k = { .sample = sample, .thread = thread };
+	const struct mr_roll_key *p =
+		bsearch(&k, r->key, r->keys, sizeof(k), by_sample);
+
+	if (!p || (p > r->key && says_else(p, p - 1)) ||
+	    (p + 1 < r->key + r->keys && says_else(p, p + 1)))
+		return NULL;
+	return p;
+}
+
+const struct mr_roll_key *mr_roll_key(const struct mr_roll *r, uint32_t thread,
+				      uint64_t sample)
+{
+	const struct mr_roll_key *p;
 
 	if (!r->keys || sample == MR_NO_SAMPLE)
 		return NULL;
-	return bsearch(&k, r->key, r->keys, sizeof(k), by_sample);
+	p = find_key(r, thread, sample);
+	return p ? p : find_key(r, 0, sample);
 }
 
 bool mr_roll_batch(const struct mr_roll *r, uint64_t batch)

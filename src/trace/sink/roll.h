@@ -26,6 +26,7 @@ struct mr_roll_thread {
 
 struct mr_roll_key {
 	uint64_t sample;
+	uint32_t thread;  /* whose sample; 0: anybody's */
 	const char *text; /* in the file, not ended by a zero */
 	size_t length;
 };
@@ -60,8 +61,9 @@ void mr_roll_spans(struct mr_roll *r, struct mr_mrt *m, mr_roll_fn one,
 
 /* What a span is called: its step, or its kind. */
 const char *mr_roll_name(const struct mr_roll *r, const struct mr_mrt_span *s);
-/* NULL when it is not known. */
-const struct mr_roll_key *mr_roll_key(const struct mr_roll *r, uint64_t sample);
+/* Of a thread's sample; NULL when it is not known. */
+const struct mr_roll_key *mr_roll_key(const struct mr_roll *r, uint32_t thread,
+				      uint64_t sample);
 /* Its way is there once from the making to the end. */
 bool mr_roll_batch(const struct mr_roll *r, uint64_t batch);
 /* A text of the META chunks, "" when there is none. */

@@ -24,7 +24,7 @@ TELL = 10**9        # ns between two records of the sums
 OUTSIDE = 255       # the step's number of what is in none
 
 now = time.monotonic_ns
-_record = struct.Struct("<BB6x4Q").pack
+_record = struct.Struct("<BB6x4QdQ").pack
 _plan = None        # what events.json says
 _live = weakref.WeakSet()
 
@@ -42,8 +42,14 @@ class Group:
         base = 2 + len(events) if events else 0
         self.at += [(e, base + 2 + _USAGE.index(what), base)
                     for e, what in usage]
-        self.calls, self.sums = {}, {}      # by step
+        # by step: how many, their values added up, the squares of these
+        # (without the reading), and how long they took
+        self.calls, self.sums, self.squares, self.wall = {}, {}, {}, {}
         self.first = self.last = self.own = None
+
+    def forget(self):
+        for of in self.calls, self.sums, self.squares, self.wall:
+            of.clear()
 
 
 _USAGE = ("cpu", "faults", "minor", "major", "switches")
@@ -166,12 +172,12 @@ class Counters:
             self.add(0, before, now(), now())
             if 0 not in g.sums:
                 raise OSError("the counters cannot be read")
-            seen.append([self.spent - spent, *g.sums.pop(0)])
+            seen.append([self.spent - spent, *g.sums[0]])
+            g.forget()
         # the middle: a process that was just forked, or is disturbed, is
         # slower at times
         self.cost, *g.own = (sorted(values)[TRIES // 2]
                              for values in zip(*seen))
-        g.calls.clear()
         g.first = g.last
         self.spent = 0
 
@@ -235,9 +241,15 @@ class Counters:
         if step != OUTSIDE:     # one of more than there are numbers for
             sums = g.sums.get(step)
             if sums is None:
-                g.calls[step], sums = 0, (0,) * len(after)
+                sums = g.squares[step] = (0,) * len(after)
+                g.calls[step] = g.wall[step] = 0
             g.calls[step] += 1
-            g.sums[step] = [s + a - b for s, a, b in zip(sums, after, before)]
+            g.wall[step] += end - start
+            more = [a - b for a, b in zip(after, before)]
+            g.sums[step] = [s + m for s, m in zip(sums, more)]
+            if g.own:
+                g.squares[step] = [s + (m - o) * (m - o) for s, m, o
+                                   in zip(g.squares[step], more, g.own)]
         self.spent += min(now() - end + start - self.began, ODD * self.cost)
 
     def end(self, ns):
@@ -251,8 +263,7 @@ class Counters:
         if self.samples == 1 and self.draw(stride):
             # The first is not like the others, and counts no more often.
             for g in self.groups:
-                g.calls.clear()
-                g.sums.clear()
+                g.forget()
 
     def draw(self, below):
         self.random = (self.random * 6364136223846793005
@@ -277,11 +288,12 @@ class Counters:
         """All sums until the last look."""
         total = {}
 
-        def put(g, step, calls, values):
+        def put(g, step, calls, values, squares, wall):
             for event, value, since in g.at:
-                t = total.setdefault((step, event), [0, 0, 0, 0])
+                t = total.setdefault((step, event), [0] * 6)
                 for i, v in enumerate((calls, values[value], values[since],
-                                       values[since + 1])):
+                                       values[since + 1], squares[value],
+                                       wall)):
                     t[i] += v
 
         for g in self.groups:
@@ -291,14 +303,15 @@ class Counters:
                 sums = list(sums)
                 for _, i, _ in g.at:    # without the reading
                     sums[i] = max(sums[i] - n * g.own[i], 0)
-                put(g, step, n, sums)
+                put(g, step, n, sums, g.squares[step], g.wall[step])
                 rest = [a - b for a, b in zip(rest, sums)]
                 calls += n
-            put(g, OUTSIDE, calls, [max(r, 0) for r in rest])
+            put(g, OUTSIDE, calls, [max(r, 0) for r in rest],
+                [0] * len(rest), 0)
         for event in self.plan["delay"]:
             if self.delay:
                 delay, ns = self.delay
-                total[OUTSIDE, event] = 1, delay, ns, ns
+                total[OUTSIDE, event] = 1, delay, ns, ns, 0, ns
         return b"".join(_record(step, event, *t)
                         for (step, event), t in total.items())
 

@@ -87,7 +87,10 @@ def timed_sample(get, args, number):
     start = w.now()
     try:
         x = get(*args)
-        w.span(own, start, w.now(), w.SAMPLE, 0, size(x))
+        end = w.now()
+        w.span(own, start, end, w.SAMPLE, 0, size(x))
+        if end - start > own.slow.least and number != w.NO_SAMPLE:
+            own.slow.note(end - start, number, *args)
         return x
     except StopIteration:
         raise

@@ -21,6 +21,7 @@ import time
 import zlib
 
 from . import counters
+from .names import Slow
 
 BATCH, SAMPLE, STEP, WAIT_IN, COLLATE = 1, 2, 3, 5, 7
 NEXT, CONSUME, PIN, START = 8, 9, 11, 12
@@ -82,7 +83,7 @@ class Own:
     """What a thread is at, and its spans that are not yet written."""
 
     __slots__ = ("spans", "number", "role", "name", "batch", "sample", "open",
-                 "pinning", "counters", "counted")
+                 "pinning", "counters", "counted", "slow")
 
     def __init__(self):
         self.spans = bytearray()
@@ -94,6 +95,7 @@ class Own:
         self.pinning = False
         self.counters = None    # False: there are none to be had
         self.counted = None     # they, while a sample is counted
+        self.slow = Slow()
 
 
 class Local(threading.local):
@@ -155,6 +157,10 @@ class Writer:
             for at in range(0, len(spans), CHUNK):
                 self.pending.append(chunk(b"SPAN", own.number,
                                           bytes(spans[at:at + CHUNK])))
+            if own.slow.keys:       # of samples before it
+                self.pending.append(chunk(b"KEYS", own.number,
+                                          own.slow.keys))
+                own.slow.keys = b""
             if c:
                 c.number = own.number
             if told:
