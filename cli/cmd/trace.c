@@ -13,7 +13,7 @@
 
 /* A pipeline is looked at for seconds, a command may run for days; primes, so
  * as not to beat with what happens at round ones. */
-enum { PIPELINE_HZ = 499, COMMAND_HZ = 29 };
+enum { PIPELINE_HZ = 499, COMMAND_HZ = 17 };
 
 struct trace {
 	struct mr_options loader;
@@ -32,7 +32,7 @@ static const struct mr_param options[] = {
 		"trace.mrt when none is given"),
 	MR_INT(T, sample, "-1", -1, 100000,
 	       "how often a second, of each thread's time, to write down "
-	       "which function runs; 0: never, -1: 499 of a pipeline, 29 of "
+	       "which function runs; 0: never, -1: 499 of a pipeline, 17 of "
 	       "a command"),
 	MR_BOOL(T, summary, "no",
 		"of a trace: say what is in it, which is done anyway unless "
