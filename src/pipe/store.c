@@ -369,8 +369,9 @@ static bool has_wide(const struct mr_fields *fs)
 	return false;
 }
 
-/* Shuffled bytes pack better where numbers are smooth, and worse where they
- * are few different ones: whichever is smaller. */
+/* Records of one size need no look at samples. Shuffled bytes pack better
+ * where numbers are smooth, and worse where they are few different ones:
+ * whichever is smaller. */
 static int estimate(struct job *j, struct mr_err *err)
 {
 	struct mr_record_plan *r = &j->meta.record;
@@ -382,6 +383,8 @@ static int estimate(struct job *j, struct mr_err *err)
 		r->shuffle = false;
 	either = r->shuffle && j->opt->shuffle == MR_SHUFFLE_AUTO;
 	j->mean = j->opt->record_bytes;
+	if (j->opt->to == MR_TO_RECORDS && mr_record_fixed(r))
+		j->mean = (double)mr_record_fixed(r);
 	if (either || !(j->mean > 0))
 		e = probe(j, &j->mean, err);
 	if (!e && either) {

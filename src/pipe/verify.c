@@ -221,7 +221,7 @@ int mr_verify(const char *dir, int threads, struct mr_verify_report *report,
 	report->samples = report->bad = report->shards = report->bytes = 0;
 	report->damaged = 0;
 	report->complete = false;
-	e = mr_set_open(&c.set, dir, threads, err);
+	e = mr_set_open(&c.set, dir, threads, false, err);
 	if (!e) {
 		report->shards = c.set.meta.shards;
 		for (uint64_t i = 0; i < c.set.meta.shards; i++)

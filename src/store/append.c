@@ -6,6 +6,7 @@
 
 #include "core/file.h"
 #include "core/mem.h"
+#include "kernel/stream.h"
 
 enum {
 	/* What no disk's blocks are larger than, and no file system's. */
@@ -53,6 +54,7 @@ static int put(struct mr_append *a, size_t n)
 
 	if (!n)
 		return 0;
+	mr_stream_end();
 	e = mr_pwrite_all(a->fd, a->buf, n, a->at);
 	if (e == EINVAL && a->direct && set_direct(a->fd, false)) {
 		a->direct = false;
@@ -78,7 +80,8 @@ int mr_append(struct mr_append *a, const void *data, size_t n)
 	while (n && !e) {
 		size_t k = n < BUFFER - a->len ? n : BUFFER - a->len;
 
-		memcpy(a->buf + a->len, p, k);
+		/* no CPU looks at it again */
+		mr_stream_copy(a->buf + a->len, p, k);
 		a->len += k;
 		p += k;
 		n -= k;

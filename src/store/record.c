@@ -62,6 +62,21 @@ size_t mr_record_bound(const struct mr_record_plan *p,
 	return n;
 }
 
+size_t mr_record_fixed(const struct mr_record_plan *p)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < p->fields.n; i++) {
+		if (p->field[i].open || p->field[i].packed)
+			return 0;
+		n = mr_round_up(n, p->field[i].align) + p->field[i].bytes;
+	}
+	for (int i = 0; i < p->fields.n; i++)
+		if (p->fields.item[i].rated)
+			n = mr_round_up(n, 8) + 8;
+	return mr_round_up(n, MR_RECORD_ALIGN);
+}
+
 /* Packed bytes into `to`, or 0 in *size when that does not make it smaller. */
 static int pack_field(const struct mr_record_plan *p, const struct mr_tensor *t,
 		      void **state, struct mr_arena *scratch, uint8_t *to,

@@ -43,6 +43,9 @@ void mr_record_plan_init(struct mr_record_plan *p);
 size_t mr_record_bound(const struct mr_record_plan *p,
 		       const struct mr_tensor *t);
 
+/* Bytes of every record, where all have the same; else 0. */
+size_t mr_record_fixed(const struct mr_record_plan *p);
+
 /* Write the record; *size is its length. The rates are numbered as the
  * tensors. `state` is the codec's. */
 int mr_record_pack(const struct mr_record_plan *p, const struct mr_tensor *t,

@@ -30,20 +30,34 @@ static int check_header(const struct mr_set *s, uint64_t k,
 	return 0;
 }
 
+/* n entries that say no more than that their samples are bad. */
+static void put_bad(uint8_t *p, uint64_t n)
+{
+	static const struct mr_shard_entry bad = { .offset = MR_SHARD_HEADER,
+						   .bad = true };
+
+	for (uint64_t i = 0; i < n; i++)
+		mr_shard_put_entry(p + i * MR_SHARD_ENTRY, &bad);
+}
+
 /* Entries must lie between header and index, whoever wrote them. */
-static int check_entries(const uint8_t *p, uint64_t n, uint64_t index,
-			 uint64_t keys, struct mr_err *err)
+static int check_entries(uint8_t *p, uint64_t n, uint64_t index, uint64_t keys,
+			 bool doubtful, struct mr_err *err)
 {
 	for (uint64_t i = 0; i < n; i++) {
+		uint8_t *at = p + i * MR_SHARD_ENTRY;
 		struct mr_shard_entry x;
 
-		mr_shard_get_entry(p + i * MR_SHARD_ENTRY, &x);
-		if (x.offset < MR_SHARD_HEADER || x.offset > index ||
-		    x.length > index - x.offset || x.key >= keys)
+		mr_shard_get_entry(at, &x);
+		if (x.offset >= MR_SHARD_HEADER && x.offset <= index &&
+		    x.length <= index - x.offset && x.key < keys)
+			continue;
+		if (!doubtful)
 			return mr_err_set(err, MR_EDATA,
 					  "entry %llu of its index lies "
 					  "outside",
 					  (unsigned long long)i);
+		put_bad(at, 1);
 	}
 	return 0;
 }
@@ -65,15 +79,14 @@ static uint64_t even_length(const uint8_t *p, uint64_t n)
 	return length;
 }
 
-static int read_index(struct mr_set *s, struct mr_set_shard *sh, uint64_t count,
-		      uint8_t *entries, struct mr_err *err)
+static int read_index(const struct mr_set *s, struct mr_set_shard *sh,
+		      uint64_t count, uint8_t *entries, struct mr_err *err)
 {
 	uint8_t bytes[MR_SHARD_FOOTER];
 	struct mr_shard_footer f;
 	uint64_t size = mr_input_size(sh->input);
 	int e;
 
-	(void)s;
 	if (size < MR_SHARD_HEADER + MR_SHARD_FOOTER)
 		return mr_err_set(err, MR_EDATA, "truncated: %llu bytes",
 				  (unsigned long long)size);
@@ -90,7 +103,9 @@ static int read_index(struct mr_set *s, struct mr_set_shard *sh, uint64_t count,
 				  f.index, err);
 	if (e)
 		return e;
-	if (XXH3_64bits(entries, count * MR_SHARD_ENTRY) != f.checksum)
+	sh->doubtful =
+		XXH3_64bits(entries, count * MR_SHARD_ENTRY) != f.checksum;
+	if (sh->doubtful && !s->lenient)
 		return mr_err_set(err, MR_EDATA,
 				  "damaged index (bytes %llu to %llu): its "
 				  "checksum does not match",
@@ -101,9 +116,21 @@ static int read_index(struct mr_set *s, struct mr_set_shard *sh, uint64_t count,
 	sh->keys_at = f.index + count * MR_SHARD_ENTRY;
 	sh->keys = f.keys;
 	sh->keys_checksum = f.keys_checksum;
-	e = check_entries(entries, count, f.index, f.keys, err);
-	sh->even = e ? 0 : even_length(entries, count);
+	e = check_entries(entries, count, f.index, f.keys, sh->doubtful, err);
+	sh->even = e || sh->doubtful ? 0 : even_length(entries, count);
 	return e;
+}
+
+/* Damage costs a lenient reader the samples, if there are others. */
+static int lose(const struct mr_set *s, struct mr_set_shard *sh, uint64_t count,
+		struct mr_err *err)
+{
+	if (!s->lenient || s->meta.shards < 2 || err->code != MR_EDATA)
+		return err->code;
+	put_bad(s->entries + sh->first * MR_SHARD_ENTRY, count);
+	sh->even = 0;
+	sh->lost = mr_strdup(err->text, err);
+	return sh->lost ? 0 : MR_ENOMEM;
 }
 
 static int open_shard(void *self, size_t k, struct mr_err *err)
@@ -121,27 +148,37 @@ static int open_shard(void *self, size_t k, struct mr_err *err)
 	if (e)
 		return e;
 	if (mr_input_size(sh->input) != s->meta.shard[k].bytes)
-		return mr_err_set(err, MR_EDATA,
-				  "%s: %llu bytes, and %llu by meta.json: "
-				  "truncated, or of another data set",
-				  path,
-				  (unsigned long long)mr_input_size(sh->input),
-				  (unsigned long long)s->meta.shard[k].bytes);
-	e = check_header(s, k, sh, count, err);
+		e = mr_err_set(err, MR_EDATA,
+			       "%s: %llu bytes, and %llu by meta.json: "
+			       "truncated, or of another data set",
+			       path,
+			       (unsigned long long)mr_input_size(sh->input),
+			       (unsigned long long)s->meta.shard[k].bytes);
+	if (!e)
+		e = check_header(s, k, sh, count, err);
 	if (!e)
 		e = read_index(s, sh, count,
 			       s->entries + sh->first * MR_SHARD_ENTRY, err);
 	if (e && strncmp(err->text, path, strlen(path)) != 0)
 		mr_err_prefix(err, "%s: ", path);
-	return e;
+	return e ? lose(s, sh, count, err) : 0;
 }
 
-int mr_set_open(struct mr_set *s, const char *dir, int threads,
+/* A set of which nothing is left is no set. */
+static int check_lost(const struct mr_set *s, struct mr_err *err)
+{
+	for (uint64_t k = 0; k < s->meta.shards; k++)
+		if (!s->shard[k].lost)
+			return 0;
+	return mr_err_set(err, MR_EDATA, "%s", s->shard[0].lost);
+}
+
+int mr_set_open(struct mr_set *s, const char *dir, int threads, bool lenient,
 		struct mr_err *err)
 {
 	int e;
 
-	*s = (struct mr_set){ 0 };
+	*s = (struct mr_set){ .lenient = lenient };
 	s->dir = mr_strdup(dir, err);
 	if (!s->dir)
 		return MR_ENOMEM;
@@ -156,14 +193,17 @@ int mr_set_open(struct mr_set *s, const char *dir, int threads,
 		return MR_ENOMEM;
 	if (!s->entries)
 		return mr_err_nomem(err, s->meta.samples * MR_SHARD_ENTRY);
-	return mr_crew_run(mr_input_threads(dir, threads), s->meta.shards,
-			   open_shard, s, err);
+	e = mr_crew_run(mr_input_threads(dir, threads), s->meta.shards,
+			open_shard, s, err);
+	return e ? e : check_lost(s, err);
 }
 
 void mr_set_close(struct mr_set *s)
 {
-	for (uint64_t k = 0; s->shard && k < s->meta.shards; k++)
+	for (uint64_t k = 0; s->shard && k < s->meta.shards; k++) {
 		mr_input_close(s->shard[k].input);
+		free(s->shard[k].lost);
+	}
 	free(s->shard);
 	free(s->entries);
 	free(s->dir);
@@ -214,7 +254,8 @@ size_t mr_set_key(const struct mr_set *s, uint64_t index, char *buf, size_t cap)
 	struct mr_err err;
 
 	/* Messages need a name, all the more when nothing can be read. */
-	if (mr_input_read(sh->input, key, n, sh->keys_at + e.key, &err))
+	if (sh->lost ||
+	    mr_input_read(sh->input, key, n, sh->keys_at + e.key, &err))
 		return (size_t)snprintf(buf, cap, "[sample %llu]",
 					(unsigned long long)index);
 	key[n] = 0;
@@ -239,6 +280,13 @@ int mr_set_bad(const struct mr_set *s, uint64_t index, struct mr_err *err)
 	size_t n = e.length < 900 ? e.length : 900;
 	char why[901];
 
+	if (sh->lost)
+		return mr_err_set(err, MR_EDATA, "%s", sh->lost);
+	if (sh->doubtful)
+		return mr_err_set(err, MR_EDATA,
+				  "%s: damaged index: entry %llu is wrong",
+				  mr_input_path(sh->input),
+				  (unsigned long long)(index - sh->first));
 	if (mr_input_read(sh->input, why, n, e.offset, err))
 		return err->code;
 	why[n] = 0;

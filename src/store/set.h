@@ -18,6 +18,8 @@ struct mr_set_shard {
 	uint64_t keys_at; /* in the file */
 	uint64_t keys;	  /* bytes */
 	uint64_t keys_checksum;
+	char *lost;    /* NULL, or why all its samples are bad */
+	bool doubtful; /* its index is damaged: each entry may be wrong */
 };
 
 struct mr_set {
@@ -25,11 +27,16 @@ struct mr_set {
 	struct mr_meta meta;
 	struct mr_set_shard *shard;
 	uint8_t *entries; /* of all samples, as in the files */
+	bool lenient;
 };
 
-/* Open the set in dir, which may be a URL. Indices are checked; records are
- * not. `threads` may help. On failure close() is still to be called. */
-int mr_set_open(struct mr_set *s, const char *dir, int threads,
+/*
+ * Open the set in dir, which may be a URL. Indices are checked; records are
+ * not. `threads` may help. Lenient: a damaged entry is a bad sample, and so
+ * are all of a damaged shard of several; else either is an error. On failure
+ * close() is still to be called.
+ */
+int mr_set_open(struct mr_set *s, const char *dir, int threads, bool lenient,
 		struct mr_err *err);
 void mr_set_close(struct mr_set *s);
 

@@ -43,9 +43,9 @@ def files_of(folder):
     return {f.name: f.read_bytes() for f in sorted(folder.iterdir())}
 
 
-def flip_bit(path, at):
+def flip_bit(path, at, bit=2):
     data = bytearray(path.read_bytes())
-    data[at] ^= 4
+    data[at] ^= 1 << bit
     path.write_bytes(data)
 
 
@@ -526,6 +526,47 @@ def test_a_flipped_bit_in_the_index_is_named(mill, set_of):
     flip_bit(shard, shard.stat().st_size - 64 - keys - 32 * 7)
     for args in (["verify", out], ["run", f"records {out} | batch 2"]):
         mill.fails(*args, code=1, says=["shard-00000.mrs", "damaged index"])
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.parametrize("verify", ["once", "never"])
+def test_a_flipped_entry_costs_that_sample_only(mill, set_of, codec, verify):
+    out = set_of(codec)
+    shard = out / "shard-00000.mrs"
+    good = shard.read_bytes()
+    keys = sum(len(str(i)) + 1 for i in range(20))
+    entry = len(good) - 64 - keys - 32 * 7      # of sample 13
+    p = f"records {out} verify={verify} | batch 8"
+    for at in (0, 1, 7, 8, 9, 15, 16, 23, 31):  # offset, length, checksum, bad
+        flip_bit(shard, entry + at, 7)
+        r = mill.json("run", p, "--on-error", "skip")
+        assert [b["index"] for b in r["bad"]] == [13], at
+        assert "shard-00000.mrs" in r["bad"][0]["reason"]
+        assert r["samples"] == 39
+        shard.write_bytes(good)
+
+
+@pytest.mark.parametrize("place", [3, 20, -10, "cut", "other"])
+def test_a_damaged_shard_of_several_costs_its_samples(mill, set_of, place):
+    out = set_of()
+    shard = out / "shard-00001.mrs"
+    if place == "cut":
+        os.truncate(shard, shard.stat().st_size // 2)
+    elif place == "other":
+        shutil.copy(out / "shard-00000.mrs", shard)
+    else:
+        flip_bit(shard, place % shard.stat().st_size)
+    p = f"records {out} | batch 8"
+    stop = mill.fails("run", p, code=1, says="shard-00001.mrs")
+    r = mill.json("run", p, "--on-error", "skip")
+    assert r["samples"] == 20 and r["bad_samples"] == 20
+    assert all(b["index"] >= 20 and b["reason"] in stop.stderr
+               for b in r["bad"])
+    assert mill.json("run", p, "--on-error", "replace")["samples"] == 40
+    flip_bit(out / "shard-00000.mrs", 3)
+    mill.fails("run", p, "--on-error", "skip", code=1, says="shard-00000.mrs")
+    os.remove(shard)
+    mill.fails("run", p, "--on-error", "skip", code=1, says="shard-0000")
 
 
 def test_every_flipped_bit_of_meta_is_noticed(mill, set_of):

@@ -727,7 +727,7 @@ static int store(const char *pipeline, const char *out, struct mr_err *err)
 static bool opens(const char *dir, struct mr_err *err)
 {
 	struct mr_set s;
-	int e = mr_set_open(&s, dir, 1, err);
+	int e = mr_set_open(&s, dir, 1, false, err);
 
 	if (!e)
 		e = mr_meta_check_source(&s.meta, err);

@@ -81,7 +81,9 @@ static int open_records(void *self, const struct mr_source_env *env,
 {
 	struct records *r = self;
 	char *dir = mr_path_resolve(env->cwd, r->dir, err);
-	int e = dir ? mr_set_open(&r->set, dir, env->threads, err) : MR_ENOMEM;
+	int e = dir ? mr_set_open(&r->set, dir, env->threads, env->lenient,
+				  err) :
+		      MR_ENOMEM;
 
 	free(dir);
 	if (!e && *r->from)
@@ -148,13 +150,13 @@ static bool verified(const struct records *r, uint64_t index, const void *bytes,
 {
 	uint8_t bit = (uint8_t)(1u << index % 8);
 	struct mr_shard_entry x;
+	const struct mr_set_shard *sh = mr_set_find(&r->set, index, &x);
 
-	if (r->verify == NEVER ||
+	if ((r->verify == NEVER && !sh->doubtful) ||
 	    (r->seen &&
 	     atomic_load_explicit(&r->seen[index / 8], memory_order_relaxed) &
 		     bit))
 		return true;
-	mr_set_find(&r->set, index, &x);
 	if (XXH3_64bits(bytes, length) != x.checksum)
 		return false;
 	if (r->seen)
