@@ -195,7 +195,7 @@ void mr_setting_store(struct mr_setting *s, const struct mr_storage_limits *l,
 	s->measured = false;
 	s->limits = *l;
 	s->depth = depth;
-	s->fit_p = s->fit_s = 0;
+	s->fit_s = 0;
 }
 
 double mr_model_error(const struct mr_diagnosis *d)

@@ -42,7 +42,7 @@ void mr_setting_of(const struct mr_diagnosis *d, struct mr_setting *s);
  * pace, or where more would be needed than a factor of two.
  */
 void mr_setting_fit(const struct mr_diagnosis *d, struct mr_setting *s);
-/* Another storage: what was seen of the old one says nothing about it. */
+/* Another storage: how fast the old one was says nothing about it. */
 void mr_setting_store(struct mr_setting *s, const struct mr_storage_limits *l,
 		      double depth);
 /* The same with samples that are packed by a codec. */

@@ -18,7 +18,7 @@ enum {
 /* Seconds, at a scale of 1. */
 #define WARM_FIRST 3.0
 #define ALONE	   2.5
-#define CURVE	   1.2
+#define TURN	   1.2
 #define READING	   1.0
 #define COLD	   4.0
 #define PACED	   2.5
@@ -249,28 +249,90 @@ static int learn_bytes(struct mr_phases *p, struct mr_err *err)
 	return e;
 }
 
-static int prepare_alone(struct mr_phases *p, struct mr_err *err)
+static int take_turn(struct mr_phases *p, struct mr_figure *f,
+		     struct mr_err *err)
 {
 	struct mr_trial t = { .parts = MR_TRIAL_STEPS,
 			      .storage = "",
-			      .seconds = ALONE };
+			      .anew = p->turns > 0,
+			      .seconds = TURN };
 	struct mr_trial_found found;
+	int e = mr_trial_measure(&p->with, &t, p->steps, &found, err);
+
+	if (e)
+		return e;
+	if (p->turns < MR_TURNS)
+		p->turn[p->turns++] = found.rate.mean;
+	if (f)
+		*f = found.rate;
+	return 0;
+}
+
+static void scale(struct mr_figure *f, double by)
+{
+	f->mean *= by;
+	f->low *= by;
+	f->high *= by;
+}
+
+/*
+ * A trial between two turns of preparation alone. How fast the machine is may
+ * change from one second to the next, and what differs from preparation by a
+ * few percent would drown in that: the figure is the share of P, until
+ * end_turns().
+ */
+static int beside(struct mr_phases *p, const struct mr_trial *t,
+		  struct mr_figure *f, struct mr_err *err)
+{
+	int n = p->turns, e = run(p, t, f, NULL, err);
+	double before = n ? p->turn[n - 1] : 0, after;
+
+	if (!e)
+		e = take_turn(p, NULL, err);
+	if (e)
+		return e;
+	after = p->turn[p->turns - 1];
+	if (before + after > 0)
+		scale(f, 2 / (before + after));
+	else
+		f->n = 0;
+	return 0;
+}
+
+static int prepare_alone(struct mr_phases *p, struct mr_err *err)
+{
+	struct mr_trial t = { .parts = MR_TRIAL_STEPS, .storage = "" };
 	struct mr_stats st;
-	struct mr_loader *l;
 	int e;
 
 	begin_phase(p, "preparation alone");
-	e = mr_trial_open(&p->with, &t, &l, err);
+	e = mr_trial_open(&p->with, &t, &p->steps, err);
 	if (!e)
-		e = mr_trial_measure(&p->with, &t, l, &found, err);
-	if (!e) {
-		p->d->p = found.rate;
-		mr_loader_stats(l, &st);
-		learn_steps(p, &st, l);
-		p->d->threads = st.threads;
-	}
-	mr_loader_close(l);
-	return e ? e : learn_bytes(p, err);
+		e = take_turn(p, &p->d->p, err);
+	if (e)
+		return e;
+	mr_loader_stats(p->steps, &st);
+	learn_steps(p, &st, p->steps);
+	p->d->threads = st.threads;
+	return learn_bytes(p, err);
+}
+
+/* P is what all its turns say, and what was taken beside it follows. */
+static void end_turns(struct mr_phases *p)
+{
+	struct mr_diagnosis *d = p->d;
+
+	if (p->turns > 1 && d->p.n)
+		d->p = mr_figure_of(p->turn, p->turns);
+	for (int i = 0; i < d->points; i++)
+		if (d->curve[i].threads == d->threads)
+			d->curve[i].rate = d->p;
+		else
+			scale(&d->curve[i].rate, d->p.mean);
+	scale(&d->pc, d->p.mean);
+	scale(&d->pa, d->p.mean);
+	mr_loader_close(p->steps);
+	p->steps = NULL;
 }
 
 static void add_point(struct mr_diagnosis *d, int threads,
@@ -291,7 +353,7 @@ static int curve(struct mr_phases *p, struct mr_err *err)
 		struct mr_trial t = { .parts = MR_TRIAL_STEPS,
 				      .storage = "",
 				      .threads = n,
-				      .seconds = CURVE };
+				      .seconds = TURN };
 		struct mr_figure f;
 
 		if (d->points && d->curve[d->points - 1].threads < d->threads &&
@@ -301,7 +363,7 @@ static int curve(struct mr_phases *p, struct mr_err *err)
 			add_point(d, n, &d->p);
 			continue;
 		}
-		e = run(p, &t, &f, NULL, err);
+		e = beside(p, &t, &f, err);
 		if (!e && f.n)
 			add_point(d, n, &f);
 	}
@@ -371,19 +433,19 @@ static int reading(struct mr_phases *p, struct mr_err *err)
 				   .ram = ram_for(p, 1.1),
 				   .fill = true,
 				   .epochs = 1,
-				   .seconds = CURVE };
+				   .seconds = TURN };
 	struct mr_trial ahead = { .parts = MR_TRIAL_STEPS,
 				  .storage = MR_TRIAL_NO_LIMITS,
 				  .ahead = true,
-				  .seconds = CURVE };
+				  .seconds = TURN };
 	int e;
 
 	begin_phase(p, "reading from memory");
 	e = run(p, &t, &p->d->c, NULL, err);
 	if (!e)
-		e = run(p, &cached, &p->d->pc, NULL, err);
+		e = beside(p, &cached, &p->d->pc, err);
 	if (!e && p->job.ahead)
-		e = run(p, &ahead, &p->d->pa, NULL, err);
+		e = beside(p, &ahead, &p->d->pa, err);
 	return e;
 }
 
@@ -562,8 +624,8 @@ int mr_phases_run(struct mr_phases *p, struct mr_err *err)
 	p->with.step = p->d->step_seconds;
 	p->with.stop = tell;
 	p->with.data = p;
-	p->planned = p->with.scale * (WARM_FIRST + 2 + ALONE + 4 * CURVE +
-				      READING + 2 * COLD + 1 + PACED + JOB);
+	p->planned = p->with.scale * (WARM_FIRST + 2 + 8 * TURN + READING +
+				      2 * COLD + 1 + PACED + JOB);
 	e = choose(p, err);
 	if (!e)
 		e = warm(p, err);
@@ -584,6 +646,7 @@ int mr_phases_run(struct mr_phases *p, struct mr_err *err)
 		e = curve(p, err);
 	if (!e)
 		e = reading(p, err);
+	end_turns(p);
 	if (!e)
 		e = accelerator_alone(p, err);
 	if (!e)

@@ -9,6 +9,8 @@
 #include "analyze/diagnosis.h"
 #include "diagnose/trial.h"
 
+enum { MR_TURNS = 2 * MR_CURVE_MAX };
+
 struct mr_phases {
 	struct mr_job job;
 	struct mr_diagnosis *d;
@@ -18,7 +20,10 @@ struct mr_phases {
 	const char *cache;    /* "35%", "8G", or "": as the pipeline has it */
 	bool (*progress)(void *data, const char *phase, double done);
 	void *data;
-	bool slept_p, slept_f; /* G+P, F: taken to be G */
+	bool slept_p, slept_f;	 /* G+P, F: taken to be G */
+	struct mr_loader *steps; /* preparation alone, */
+	double turn[MR_TURNS];	 /* and its rates, time after time */
+	int turns;
 	double spent, planned; /* seconds, of progress */
 	const char *phase;
 	uint64_t phase_since;

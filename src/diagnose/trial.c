@@ -164,7 +164,9 @@ int mr_trial_measure(const struct mr_setup *w, const struct mr_trial *t,
 	struct mr_pace pace = mr_trial_pace(w, t);
 	struct mr_trial_found got = { 0 };
 	struct mr_paced paced = { 0 };
-	int e = t->fill ? fill(w, t, l, &got.unfilled, err) : 0;
+	int e = t->fill ? fill(w, t, l, &got.unfilled, err) :
+		t->anew ? begin_anew(l, err) :
+			  0;
 
 	if (!e && t->evict)
 		e = run_cold(&pace, l, &paced, &got.stayed, err);

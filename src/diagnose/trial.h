@@ -54,6 +54,7 @@ struct mr_trial {
 	bool ahead;		   /* samples are read ahead from the start */
 	bool paced;		   /* there is an accelerator */
 	double seconds;		   /* to measure, at a scale of 1 */
+	bool anew;		   /* without what was prepared before */
 	bool fill;		   /* first fill the cache, at full speed, */
 	int epochs;		   /* in so many epochs */
 	bool evict; /* then make it cold, and go no further than an epoch,

@@ -371,7 +371,7 @@ static void say_error(struct mr_str *s, const struct mr_diagnosis *d,
 	mr_str_addf(s, "\nthe model is off by %+.0f %% here", 100 * off);
 	if (fit.fit_p <= 0 && fit.fit_s <= 0)
 		mr_str_add(s, ": so may the prediction be");
-	else if (!*o->storage)
+	else if (!*o->storage || fit.fit_s <= 0)
 		mr_str_add(s, ", which the prediction makes up for");
 	else
 		mr_str_add(s, ", and what it says of another storage may be");

@@ -509,6 +509,33 @@ static void test_reading_ahead_takes_from_the_preparation(void **state)
 	assert_near(o.rate, 1000, 1);
 }
 
+/* The job is a tenth slower than its preparation alone, for whatever reason
+ * that is not the storage. */
+static void test_what_the_cpu_lacks_is_lacking_with_any_storage(void **state)
+{
+	const struct mr_storage_limits fast = { .bw = 1e12 },
+				       slow = { .bw = 1e7 };
+	struct mr_diagnosis d = job(10000, 1000, 5000);
+	struct mr_setting s;
+	struct mr_outcome o;
+
+	(void)state;
+	d.as_f = about(900);
+	mr_diagnosis_conclude(&d);
+	assert_string_equal(d.bottleneck, "cpu");
+	mr_setting_of(&d, &s);
+	mr_setting_fit(&d, &s);
+	mr_predict(&d, &s, &o);
+	assert_near(o.rate, 900, 1);
+	mr_setting_store(&s, &fast, 64);
+	mr_predict(&d, &s, &o);
+	assert_near(o.rate, 900, 5);
+	mr_setting_store(&s, &slow, 64);
+	mr_predict(&d, &s, &o);
+	assert_near(o.rate, 100, 1);
+	mr_diagnosis_fini(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -540,6 +567,8 @@ int main(void)
 		cmocka_unit_test(test_nothing_measured_is_no_division_by_zero),
 		cmocka_unit_test(test_a_diagnosis_is_read_as_it_was_written),
 		cmocka_unit_test(test_what_is_no_diagnosis_is_refused_by_name),
+		cmocka_unit_test(
+			test_what_the_cpu_lacks_is_lacking_with_any_storage),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
