@@ -6,12 +6,22 @@
 #include <cpuid.h>
 #endif
 
+static uint64_t read_ns(clockid_t id)
+{
+	struct timespec t = { 0 };
+
+	clock_gettime(id, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 uint64_t mr_clock_ns(void)
 {
-	struct timespec t;
+	return read_ns(CLOCK_MONOTONIC);
+}
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+uint64_t mr_clock_cpu_ns(void)
+{
+	return read_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* Invariant: ticks at one rate in all power states (CPUID 80000007h, bit 8). */

@@ -11,6 +11,9 @@
 
 uint64_t mr_clock_ns(void); /* CLOCK_MONOTONIC */
 
+/* The thread's own time: what others take of its CPU is not in it. */
+uint64_t mr_clock_cpu_ns(void);
+
 /* A pair of readings that ties ticks to nanoseconds. */
 struct mr_clock {
 	uint64_t tick0, ns0;

@@ -8,12 +8,12 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <x86intrin.h>
 #endif
 
+#include "core/clock.h"
 #include "core/counter.h"
 #include "core/le.h"
 #include "core/mem.h"
@@ -221,17 +221,9 @@ static uint64_t of_usage(uint64_t event, const struct rusage *u, uint64_t cpu)
 	}
 }
 
-static uint64_t cpu_ns(void)
-{
-	struct timespec t = { 0 };
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 static void read_usage(struct mr_counters *c)
 {
-	uint64_t cpu = cpu_ns();
+	uint64_t cpu = mr_clock_cpu_ns();
 	struct rusage u;
 
 	if (getrusage(RUSAGE_THREAD, &u) != 0)
@@ -471,7 +463,7 @@ static void learn_own(struct mr_counters *c, bool full)
 	c->full = full;
 	snap(c);
 	memcpy(c->last, c->now, sizeof(c->last));
-	t0 = cpu_ns();
+	t0 = mr_clock_cpu_ns();
 	for (int k = 0; k < TRIES; k++) {
 		int any = c->have ? __builtin_ctz(c->have) : 0;
 
@@ -482,7 +474,7 @@ static void learn_own(struct mr_counters *c, bool full)
 		memcpy(c->last, c->now, sizeof(c->last));
 	}
 	if (full)
-		c->read_ns = (double)(cpu_ns() - t0) / TRIES;
+		c->read_ns = (double)(mr_clock_cpu_ns() - t0) / TRIES;
 	qsort(wall, TRIES, sizeof(wall[0]), by_size);
 	c->own_wall[full] = wall[TRIES / 2];
 	for (int i = 0; i < n; i++) {

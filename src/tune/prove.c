@@ -244,7 +244,7 @@ static int prove_best(struct mr_tuner *u, struct mr_err *err)
 	return e;
 }
 
-/* All that differ in more than threads, those of one set after another. */
+/* All of them, those of one set after another. */
 static int prove_all(struct mr_tuner *u, struct mr_err *err)
 {
 	struct mr_tuning *t = u->t;
@@ -256,8 +256,7 @@ static int prove_all(struct mr_tuner *u, struct mr_err *err)
 			    s[1].codec != s->codec;
 
 		u->part = (i + 1.0) / t->strategies;
-		if (s->threads == t->threads)
-			e = prove(u, i, err);
+		e = prove(u, i, err);
 		if (last && s->codec > 0) {
 			char dir[4200];
 

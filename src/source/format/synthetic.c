@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* synthetic: made-up samples at memory speed, for experiments. */
 #include <stdio.h>
-#include <time.h>
 
+#include "core/clock.h"
 #include "core/rng.h"
 #include "source/source.h"
 
@@ -146,10 +146,7 @@ static void fill(const struct synthetic *s, uint64_t index, void *to)
  * than cores, the clock on the wall would let samples get cheaper. */
 static double cpu_seconds(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+	return (double)mr_clock_cpu_ns() * 1e-9;
 }
 
 static int load(const struct mr_load *ld, struct mr_tensor *f)
