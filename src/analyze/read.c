@@ -92,26 +92,29 @@ static int take_meta(struct mr_trace *t, const struct mr_mrt_chunk *c,
 	return t->meta ? 0 : mr_err_nomem(err, c->size);
 }
 
-/* Only of the slowest ones: they are known by then. A chunk of a thread is
- * about its samples so far: it may go on with another data set. */
+/* Only of the slowest ones: they are known by then. A thread may read several
+ * data sets, whose samples have the same numbers: its chunks say which one is
+ * meant by the time that it took. */
 static int take_keys(struct mr_trace *t, const struct mr_mrt_chunk *c,
 		     struct mr_err *err)
 {
-	size_t at = 0;
+	size_t at = 0, head = c->thread ? 16 : 8;
 
-	while (c->size - at >= 8) {
+	while (c->size - at >= head) {
 		uint64_t v = mr_le64(c->data + at);
+		uint64_t ns = c->thread ? mr_le64(c->data + at + 8) : 0;
 		uint64_t sample = v & (((uint64_t)1 << 48) - 1);
 		size_t n = (size_t)(v >> 48);
 
-		at += 8;
+		at += head;
 		if (n > c->size - at)
 			return 0;
 		for (size_t i = 0; i < t->slow; i++) {
 			struct mr_trace_sample *s = &t->slowest[i];
 
 			if (s->sample != sample || s->key ||
-			    (c->thread && c->thread != s->thread))
+			    (c->thread &&
+			     (c->thread != s->thread || ns != s->ns)))
 				continue;
 			s->key = strndup((const char *)c->data + at, n);
 			if (!s->key)

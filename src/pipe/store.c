@@ -214,6 +214,19 @@ static int note_tail(struct job *j, const struct mr_pipeline *p,
 	return e;
 }
 
+static int check_stages(const struct job *j, struct mr_err *err)
+{
+	int most = MR_MAX_STEPS - 2; /* packing and batches */
+
+	return j->split.stored <= most ?
+		       0 :
+		       mr_err_set(err, MR_ELIMIT,
+				  "%d stages are too many to store, which "
+				  "takes two more of at most %d: end with "
+				  "--until %d, and prepare that set again",
+				  j->split.stored, MR_MAX_STEPS, most);
+}
+
 /* What is to be stored, from the pipeline's types. */
 static int make_plan(struct job *j, struct mr_err *err)
 {
@@ -236,6 +249,8 @@ static int make_plan(struct job *j, struct mr_err *err)
 		e = mr_split_find(&j->split, plan, j->opt->until, literal, err);
 	if (!e)
 		e = mr_split_describe(&j->split, plan, &j->meta, err);
+	if (!e)
+		e = check_stages(j, err);
 	if (!e)
 		e = check_place(j, p, err);
 	if (!e)
@@ -279,15 +294,7 @@ static int apply_cut(const struct mr_edit *edit, struct mr_pipeline *p,
 	mr_pipeline_uncache(p);
 	mr_pipeline_cut(p, c->job->split.stored);
 	e = mr_pipeline_append(p, c->job->packer.op, &c->job->packer, err);
-	if (!e)
-		e = mr_pipeline_append(p, &mr_op_batch, &c->batch, err);
-	return e ? mr_err_set(err, e,
-			      "%d stages are too many to store, which takes "
-			      "two more of at most %d: end with --until %d, "
-			      "and prepare that set again",
-			      c->job->split.stored, MR_MAX_STEPS,
-			      MR_MAX_STEPS - 2) :
-		   0;
+	return e ? e : mr_pipeline_append(p, &mr_op_batch, &c->batch, err);
 }
 
 /* The field that is a file as it is: field 0, of sources that read files and

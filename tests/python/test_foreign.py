@@ -626,7 +626,7 @@ def test_slow_samples_are_called_by_their_paths(follow, workers):
                 super().__init__(n)
                 self.samples = [(f"{name}/{i}.jpg", i % 2) for i in range(n)]
             def __getitem__(self, i):
-                time.sleep(0.1 if i == 7 else 0.001)
+                time.sleep({7: 0.1, 27: 0.05}.get(i, 0.001))
                 return i
         class Slow(Set):
             def __getitem__(self, i):
@@ -640,8 +640,9 @@ def test_slow_samples_are_called_by_their_paths(follow, workers):
         """, workers)
     slow = summary(r.path)["slowest"]
     seven = {s.get("key"): s["ms"] for s in slow if s["sample"] == 7}
-    assert set(seven) >= {"a/7.jpg", None}
+    assert set(seven) == {"a/7.jpg", "b/27.jpg", None}
     assert seven["a/7.jpg"] >= 100 and 80 <= seven[None]
+    assert seven["b/27.jpg"] >= 50
     keys = {}
     for s in slow:
         keys.setdefault(s["sample"], set()).add(s.get("key"))

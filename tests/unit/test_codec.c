@@ -341,7 +341,9 @@ static void test_what_goes_on_after_the_end_is_refused(void **state)
 
 static void check_flips(struct unit *u)
 {
-	bool sums = !strcmp(u->c->name, "gzip") || !strcmp(u->c->name, "zlib");
+	/* CRC-32 sees them all. zlib's Adler-32 does not: its two sums stay as
+	 * they are when four bytes change by -1, 1, 1, -1. */
+	bool sums = !strcmp(u->c->name, "gzip");
 
 	for (int k = 0; k < KINDS; k++) {
 		size_t n = 200, len;

@@ -8,7 +8,7 @@ SLOWEST = 10        # samples of a thread that are named
 LISTS = ("samples", "imgs", "images", "files", "paths", "filenames",
          "image_paths", "img_paths", "image_files", "img_files", "file_list",
          "data")
-_head = struct.Struct("<Q").pack
+_head = struct.Struct("<QQ").pack
 
 
 def path_in(x):
@@ -57,4 +57,4 @@ class Slow:
         except Exception:       # the program's own code; it comes first
             return
         if name:
-            self.keys += _head(number | len(name) << 48) + name
+            self.keys += _head(number | len(name) << 48, ns) + name
