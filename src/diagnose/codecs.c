@@ -73,6 +73,11 @@ static double since(uint64_t t0)
 	return (double)(mr_clock_ns() - t0) / 1e9;
 }
 
+static double cpu_since(uint64_t t0)
+{
+	return (double)(mr_clock_cpu_ns() - t0) / 1e9;
+}
+
 /* Seconds of the CPU, of three tries the one in the middle: a few samples are
  * all there is time for, and one hiccup would be all that they tell. */
 static bool time_unpack(struct mr_codec_trial *t, const void *from,
@@ -89,7 +94,7 @@ static bool time_unpack(struct mr_codec_trial *t, const void *from,
 			return false;
 		if (t->shuffle)
 			mr_unshuffle(mixed, back, n / width, width);
-		took[i] = (double)(mr_clock_cpu_ns() - t0) / 1e9;
+		took[i] = cpu_since(t0);
 	}
 	low = fmin(took[0], took[1]);
 	high = fmax(took[0], took[1]);
@@ -104,7 +109,7 @@ static bool try_one(struct mr_codec_trial *t, const void *data, size_t n,
 	size_t cap = t->c->bound(n), packed = 0;
 	void *to = room(t, 0, cap + 1), *back = room(t, 1, n + 1);
 	void *mixed = t->shuffle ? room(t, 2, n + 1) : NULL;
-	uint64_t t0 = mr_clock_ns();
+	uint64_t t0 = mr_clock_cpu_ns();
 	double unpack;
 	struct mr_err err;
 
@@ -117,7 +122,7 @@ static bool try_one(struct mr_codec_trial *t, const void *data, size_t n,
 	if (t->c->pack(&t->pack_state, t->level, data, n, to, cap, &packed,
 		       &err))
 		return false;
-	t->pack += since(t0);
+	t->pack += cpu_since(t0);
 	if (packed >= n) { /* is stored as it is */
 		t->plain += (double)n;
 		t->packed += (double)n;

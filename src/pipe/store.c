@@ -538,6 +538,19 @@ static int put_batch(struct job *j, struct mr_loader *l, struct mr_batch *b,
 	return e ? e : mr_writer_flush(&j->writer, err);
 }
 
+/* Bad samples at the end, of which no batch tells. */
+static int put_last_holes(struct job *j, struct mr_loader *l,
+			  struct mr_err *err)
+{
+	uint64_t want;
+	int e = 0;
+
+	while (!e && j->writer.next < j->meta.samples &&
+	       mr_loader_sample_at(l, &j->order, j->writer.next, &want))
+		e = put_hole(j, l, want, err);
+	return e;
+}
+
 static bool told_to_stop(struct job *j)
 {
 	return j->opt->progress &&
@@ -568,6 +581,7 @@ static int copy_all(struct job *j, struct mr_loader *l, bool *done,
 				(double)(mr_clock_ns() - t0) / 1e9;
 			mr_batch_release(b);
 		} else if (e == MR_END) {
+			e = put_last_holes(j, l, err);
 			break;
 		}
 	}

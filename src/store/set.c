@@ -277,18 +277,18 @@ int mr_set_bad(const struct mr_set *s, uint64_t index, struct mr_err *err)
 {
 	struct mr_shard_entry e;
 	const struct mr_set_shard *sh = mr_set_find(s, index, &e);
-	size_t n = e.length < 900 ? e.length : 900;
-	char why[901];
+	char why[1025];
+	size_t n = e.length < sizeof(why) ? e.length : sizeof(why) - 1;
 
 	if (sh->lost)
 		return mr_err_set(err, MR_EDATA, "%s", sh->lost);
-	if (sh->doubtful)
+	if (mr_input_read(sh->input, why, n, e.offset, err))
+		return err->code;
+	if (sh->doubtful && (!n || XXH3_64bits(why, n) != e.checksum))
 		return mr_err_set(err, MR_EDATA,
 				  "%s: damaged index: entry %llu is wrong",
 				  mr_input_path(sh->input),
 				  (unsigned long long)(index - sh->first));
-	if (mr_input_read(sh->input, why, n, e.offset, err))
-		return err->code;
 	why[n] = 0;
 	return mr_err_set(err, MR_EDATA,
 			  "%s: was bad when the set was prepared: %s",

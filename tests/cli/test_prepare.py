@@ -546,6 +546,41 @@ def test_a_flipped_entry_costs_that_sample_only(mill, set_of, codec, verify):
         shard.write_bytes(good)
 
 
+def test_bad_samples_at_the_end_are_no_reason_to_stop(mill, tmp_path):
+    mill("synth", "images", tmp_path / "in", "--count", 5, "--size",
+         "1200x1200", "--same-size")    # each is a batch of its own
+    files = sorted((tmp_path / "in").glob("*/*.jpg"))
+    for f in files[1], files[4]:
+        f.write_bytes(b"no picture")
+    text = f"files {tmp_path}/in | decode_image"
+    mill("prepare", text, "--out", tmp_path / "out", "--on-error", "skip")
+    mill("verify", tmp_path / "out")
+    r = mill.json("run", f"records {tmp_path}/out | resize 9 | batch 1",
+                  "--on-error", "skip")
+    assert r["samples"] == 3
+    assert sorted(b["index"] for b in r["bad"]) == [1, 4]
+
+
+def test_a_bad_sample_keeps_its_reason_when_the_index_is_damaged(mill,
+                                                                 tmp_path):
+    (tmp_path / "in").mkdir()
+    for i in range(6):
+        (tmp_path / "in" / f"{i}.bin").write_bytes(b"no picture")
+    text = f"files {tmp_path}/in | decode_image | resize 8"
+    out = tmp_path / "out"
+    mill("prepare", text, "--out", out, "--on-error", "skip")
+    shard = out / "shard-00000.mrs"
+    keys = sum(len(f"{i}.bin") + 1 for i in range(6))
+    flip_bit(shard, shard.stat().st_size - 64 - keys - 32 * 2)  # of sample 4
+    mill.fails("run", f"records {out} | batch 2", code=1, says="damaged index")
+    r = mill.json("run", f"records {out} | batch 2", "--on-error", "skip")
+    reasons = {b["index"]: b["reason"] for b in r["bad"]}
+    assert "entry 4 is wrong" in reasons.pop(4)
+    assert sorted(reasons) == [0, 1, 2, 3, 5]
+    assert all("was bad when the set was prepared" in v
+               for v in reasons.values())
+
+
 @pytest.mark.parametrize("place", [3, 20, -10, "cut", "other"])
 def test_a_damaged_shard_of_several_costs_its_samples(mill, set_of, place):
     out = set_of()
