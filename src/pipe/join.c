@@ -491,7 +491,8 @@ int mr_join_run(struct mr_worker *w, const struct mr_row *r,
 	struct join j = {
 		.w = w, .of = r, .step = st, .n = st->joined, .in = t[st->field]
 	};
-	struct mr_sink s = { r, st->field, st[st->joined - 1].out_field };
+	const struct mr_step *last = &st[st->joined - 1];
+	struct mr_sink s = { r, st->field, last->out_field, last->begins };
 	int e;
 
 	w->laid = w->last;

@@ -374,6 +374,22 @@ static int plan_outputs(struct mr_plan *plan, const struct mr_fields *fs,
 	return 0;
 }
 
+/* The last step of the field that the record begins with writes it there. */
+static void plan_beginning(struct mr_plan *plan)
+{
+	const struct mr_step *pack = &plan->step[plan->steps - 1];
+
+	for (int k = plan->steps - 2; k >= 0; k--) {
+		struct mr_step *st = &plan->step[k];
+
+		if (st->field != pack->field)
+			continue;
+		st->out_field = pack->out_field;
+		st->begins = true;
+		return;
+	}
+}
+
 /* MILLRACE_NO_JOIN: each step alone, to compare with. What the cache keeps
  * must be there: no pass reaches across it. */
 static void join_steps(struct mr_plan *plan)
@@ -473,6 +489,8 @@ int mr_plan_make_edited(struct mr_plan *plan, struct mr_pipeline *p,
 	join_steps(plan);
 	plan->show = fs;
 	e = plan_outputs(plan, &collated, err);
+	if (!e && edit && edit->begins)
+		plan_beginning(plan);
 	if (plan->cache)
 		plan_cached(plan);
 	plan_buffers(plan);

@@ -23,6 +23,7 @@ struct mr_step {
 	bool fixed;    /* out has one shape for all samples */
 	size_t bytes;  /* of the output when fixed */
 	int out_field; /* it writes this output field, or -1 */
+	bool begins;   /* of out_field only what a last step packs first */
 	int joined;    /* so many steps, from this one on, run as one pass
 			* over the pixels (join.h) or over the frames
 			* (strips.h); 0: this one alone */
@@ -103,6 +104,9 @@ bool mr_plan_remade(const struct mr_plan *plan, int i);
 struct mr_edit {
 	int (*apply)(const struct mr_edit *edit, struct mr_pipeline *p,
 		     struct mr_err *err);
+	/* What its last step packs begins with the first field as it is, which
+	 * then is made there. */
+	bool begins;
 };
 
 /* As mr_plan_make(), with an edit, or NULL. */

@@ -411,7 +411,7 @@ static int run_step(struct mr_worker *w, const struct mr_row *r,
 {
 	struct mr_tensor *in = &t[st->field];
 	struct mr_tensor out = mr_tensor_of(&st->out);
-	struct mr_sink s = { r, st->field, st->out_field };
+	struct mr_sink s = { r, st->field, st->out_field, st->begins };
 	struct mr_rng rng;
 	struct mr_opctx cx;
 	size_t bytes = st->bytes, given;
@@ -443,6 +443,19 @@ static int run_step(struct mr_worker *w, const struct mr_row *r,
 	return 0;
 }
 
+/* Room for what is packed; its first field may be there already. */
+static uint8_t *begin_pack(struct mr_worker *w, const struct mr_sink *s,
+			   size_t bytes, struct mr_tensor *first)
+{
+	size_t n = mr_tensor_bytes(first);
+	bool there = first->data && first->data == mr_sink_reserve(w, s, n, n);
+	uint8_t *to = mr_sink_reserve(w, s, bytes, there ? n : 0);
+
+	if (there)
+		first->data = to;
+	return to;
+}
+
 /* The last step: all fields into one. */
 static int run_pack(struct mr_worker *w, const struct mr_row *r,
 		    const struct mr_step *st, struct mr_tensor *t)
@@ -462,7 +475,7 @@ static int run_pack(struct mr_worker *w, const struct mr_row *r,
 	out.shape[0] = (int64_t)st->op->bound(&cx, fs, t);
 	if ((size_t)out.shape[0] > w->l->sample_max)
 		return mr_too_large(w, in);
-	out.data = mr_sink_reserve(w, &s, (size_t)out.shape[0], 0);
+	out.data = begin_pack(w, &s, (size_t)out.shape[0], &t[st->field]);
 	if (!out.data)
 		return w->err.code;
 	e = st->op->pack(&cx, fs, t, &out);

@@ -11,6 +11,8 @@
 struct mr_sink {
 	const struct mr_row *row;
 	int field, out; /* out: the output field, or -1 */
+	bool begun;	/* only the beginning of out: a last step packs the
+			 * rest behind it */
 };
 
 /* Room for so many bytes, of which `written` are there already and stay; may

@@ -319,6 +319,8 @@ static int open_loader(struct job *j, struct cut *c,
 	int e;
 
 	c->edit.apply = apply_cut;
+	c->edit.begins = j->opt->to == MR_TO_RECORDS &&
+			 mr_record_begins(&j->meta.record);
 	c->job = j;
 	c->batch.pad = "";
 	e = mr_loader_open_edited(l, j->pipeline, opt, &c->edit, err);

@@ -123,7 +123,8 @@ int mr_strips_run(struct mr_worker *w, const struct mr_row *r,
 			    .n = st->joined,
 			    .in = t[st->field] };
 	int last = s.n - 1, e;
-	struct mr_sink sink = { r, st->field, st[last].out_field };
+	struct mr_sink sink = { r, st->field, st[last].out_field,
+				st[last].begins };
 	struct mr_tensor out;
 
 	w->laid = w->last;

@@ -2,6 +2,7 @@
 #include "store/append.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "core/file.h"
@@ -12,13 +13,17 @@ enum {
 	/* What no disk's blocks are larger than, and no file system's. */
 	BLOCK = 4096,
 	BUFFER = 4 << 20,
+	HUGE_PAGE = 2 << 20, /* two pages to pin, not a thousand */
 };
 
 int mr_append_init(struct mr_append *a, struct mr_err *err)
 {
 	*a = (struct mr_append){ .fd = -1 };
-	a->buf = aligned_alloc(BLOCK, BUFFER);
-	return a->buf ? 0 : mr_err_nomem(err, BUFFER);
+	a->buf = aligned_alloc(HUGE_PAGE, BUFFER);
+	if (!a->buf)
+		return mr_err_nomem(err, BUFFER);
+	madvise(a->buf, BUFFER, MADV_HUGEPAGE);
+	return 0;
 }
 
 void mr_append_fini(struct mr_append *a)

@@ -77,6 +77,11 @@ size_t mr_record_fixed(const struct mr_record_plan *p)
 	return mr_round_up(n, MR_RECORD_ALIGN);
 }
 
+bool mr_record_begins(const struct mr_record_plan *p)
+{
+	return !p->head && !p->field[0].packed;
+}
+
 /* Packed bytes into `to`, or 0 in *size when that does not make it smaller. */
 static int pack_field(const struct mr_record_plan *p, const struct mr_tensor *t,
 		      void **state, struct mr_arena *scratch, uint8_t *to,
@@ -152,7 +157,7 @@ int mr_record_pack(const struct mr_record_plan *p, const struct mr_tensor *t,
 			mr_le64_put(to + head, stored ? stored : plain);
 			head += 8;
 		}
-		if (!stored && plain)
+		if (!stored && plain && f->data != to + begin)
 			memcpy(to + begin, f->data, plain);
 		at = begin + (stored ? stored : plain);
 	}

@@ -46,6 +46,10 @@ size_t mr_record_bound(const struct mr_record_plan *p,
 /* Bytes of every record, where all have the same; else 0. */
 size_t mr_record_fixed(const struct mr_record_plan *p);
 
+/* Does each begin with its first field, as it is? That may be made there:
+ * mr_record_pack() does not move what is in its place. */
+bool mr_record_begins(const struct mr_record_plan *p);
+
 /* Write the record; *size is its length. The rates are numbered as the
  * tensors. `state` is the codec's. */
 int mr_record_pack(const struct mr_record_plan *p, const struct mr_tensor *t,
