@@ -98,8 +98,9 @@ static inline void ask(const struct mr_plan *plan)
 		s->fingerprint(self);
 }
 
-/* Opens TEXT, which has %d for the file, and asks. */
-static inline void fuzz_source(const char *text, int fd)
+/* Opens TEXT, which has %d for the file, and asks. lenient: as with
+ * --on-error skip. */
+static inline void fuzz_opened(const char *text, int fd, bool lenient)
 {
 	static struct mr_plan plan;
 	struct mr_pipeline *p;
@@ -112,11 +113,17 @@ static inline void fuzz_source(const char *text, int fd)
 #pragma GCC diagnostic pop
 	if (mr_pipeline_parse(&p, full, NULL, &err))
 		abort();
+	p->lenient = lenient;
 	if (mr_plan_make(&plan, p, 1, &err) == 0)
 		ask(&plan);
 	else if (err.code >= 0 || !err.text[0])
 		abort();
 	mr_pipeline_free(p);
+}
+
+static inline void fuzz_source(const char *text, int fd)
+{
+	fuzz_opened(text, fd, false);
 }
 
 #endif
