@@ -9,6 +9,8 @@
 /* Differences below are not worth anything, and not certain either. */
 #define TIE	  0.02
 #define TIE_SCORE 0.01
+/* What is further behind is not as good, however unsure it was measured. */
+#define TIE_MOST 0.1
 
 enum { EVEN_OF = 6 };
 
@@ -183,6 +185,27 @@ static bool as_good(const struct mr_tuning *t, const struct mr_strategy *s,
 				  s->score >= best / (1 + TIE);
 }
 
+/* Half of its interval, as a share. */
+static double doubt(const struct mr_strategy *s)
+{
+	const struct mr_figure *f = &s->measured;
+
+	return f->n > 1 ? fmin((f->high - f->low) / 2 / f->mean, TIE_MOST) : 0;
+}
+
+/* Not worse than the best one, as far as measuring can tell: another run might
+ * put it first. */
+static bool may_be_as_good(const struct mr_tuning *t,
+			   const struct mr_strategy *s, double top)
+{
+	const struct mr_strategy *best = &t->strategy[t->best];
+
+	return as_good(t, s, top) ||
+	       (s->measured.n && best->measured.n &&
+		s->score >= best->score * (1 - TIE_MOST) &&
+		s->score * (1 + doubt(s)) >= best->score * (1 - doubt(best)));
+}
+
 static void find_best(struct mr_tuning *t)
 {
 	double top = -1;
@@ -205,7 +228,7 @@ static void find_best(struct mr_tuning *t)
 
 		for (int k = 0; k < t->ties; k++)
 			known |= mr_strategy_alike(s, &t->strategy[t->tie[k]]);
-		if (!known && candidate(t, s) && as_good(t, s, top) &&
+		if (!known && candidate(t, s) && may_be_as_good(t, s, top) &&
 		    t->ties < MR_TUNE_SHOWN)
 			t->tie[t->ties++] = i;
 	}

@@ -140,7 +140,7 @@ static void add_shown(const struct mr_tuning *t, struct mr_str *o)
 		      "off by: of those that were measured, what was predicted "
 		      "of\n them against it)\n");
 	if (t->ties) {
-		mr_str_addf(o, "As good, within 2 %%:");
+		mr_str_add(o, "As good, as far as this can tell:");
 		for (int i = 0; i < t->ties && i < 3; i++) {
 			mr_str_add(o, i ? "; " : " ");
 			mr_strategy_words(t, &t->strategy[t->tie[i]], o);
