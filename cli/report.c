@@ -61,7 +61,8 @@ static void print_bad(const struct mr_loader *l, uint64_t n)
 
 	if (!n)
 		return;
-	printf("\n%llu bad samples:\n", (unsigned long long)n);
+	printf("\n%llu bad sample%s:\n", (unsigned long long)n,
+	       n == 1 ? "" : "s");
 	for (size_t i = 0; i < BAD_SHOWN && mr_loader_bad(l, i, &bad); i++)
 		printf("  %s (byte %llu, %s): %s\n", bad.key,
 		       (unsigned long long)bad.offset, bad.step, bad.reason);
