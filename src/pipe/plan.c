@@ -377,7 +377,7 @@ static int plan_outputs(struct mr_plan *plan, const struct mr_fields *fs,
 /* The last step of the field that the record begins with writes it there. */
 static void plan_beginning(struct mr_plan *plan)
 {
-	const struct mr_step *pack = &plan->step[plan->steps - 1];
+	struct mr_step *pack = &plan->step[plan->steps - 1];
 
 	for (int k = plan->steps - 2; k >= 0; k--) {
 		struct mr_step *st = &plan->step[k];
@@ -385,7 +385,7 @@ static void plan_beginning(struct mr_plan *plan)
 		if (st->field != pack->field)
 			continue;
 		st->out_field = pack->out_field;
-		st->begins = true;
+		st->begins = pack->begun = true;
 		return;
 	}
 }

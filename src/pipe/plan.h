@@ -23,7 +23,8 @@ struct mr_step {
 	bool fixed;    /* out has one shape for all samples */
 	size_t bytes;  /* of the output when fixed */
 	int out_field; /* it writes this output field, or -1 */
-	bool begins;   /* of out_field only what a last step packs first */
+	bool begins;   /* of out_field only what a last step packs first, */
+	bool begun;    /* and that one finds it there */
 	int joined;    /* so many steps, from this one on, run as one pass
 			* over the pixels (join.h) or over the frames
 			* (strips.h); 0: this one alone */

@@ -443,19 +443,6 @@ static int run_step(struct mr_worker *w, const struct mr_row *r,
 	return 0;
 }
 
-/* Room for what is packed; its first field may be there already. */
-static uint8_t *begin_pack(struct mr_worker *w, const struct mr_sink *s,
-			   size_t bytes, struct mr_tensor *first)
-{
-	size_t n = mr_tensor_bytes(first);
-	bool there = first->data && first->data == mr_sink_reserve(w, s, n, n);
-	uint8_t *to = mr_sink_reserve(w, s, bytes, there ? n : 0);
-
-	if (there)
-		first->data = to;
-	return to;
-}
-
 /* The last step: all fields into one. */
 static int run_pack(struct mr_worker *w, const struct mr_row *r,
 		    const struct mr_step *st, struct mr_tensor *t)
@@ -465,7 +452,7 @@ static int run_pack(struct mr_worker *w, const struct mr_row *r,
 	struct mr_sink s = { r, st->field, st->out_field };
 	struct mr_rng rng;
 	struct mr_opctx cx;
-	size_t in = 0;
+	size_t in = 0, there = 0;
 	int e;
 
 	mr_step_context(w, r, st, &rng, &cx);
@@ -475,9 +462,14 @@ static int run_pack(struct mr_worker *w, const struct mr_row *r,
 	out.shape[0] = (int64_t)st->op->bound(&cx, fs, t);
 	if ((size_t)out.shape[0] > w->l->sample_max)
 		return mr_too_large(w, in);
-	out.data = begin_pack(w, &s, (size_t)out.shape[0], &t[st->field]);
+	/* The first field may be there already, and move with it. */
+	if (st->begun)
+		there = mr_tensor_bytes(&t[st->field]);
+	out.data = mr_sink_reserve(w, &s, (size_t)out.shape[0], there);
 	if (!out.data)
 		return w->err.code;
+	if (st->begun)
+		t[st->field].data = out.data;
 	e = st->op->pack(&cx, fs, t, &out);
 	mr_arena_reset(&w->scratch);
 	if (e)

@@ -12,7 +12,13 @@
 #include "trace/pooled.h"
 #include "trace/touched.h"
 
-enum { MAX_PARTS = 1 << 20, MAX_THREADS = 1 << 20, NAMES = 256, OUTSIDE = 255 };
+enum {
+	MAX_PARTS = 1 << 20,
+	MAX_THREADS = 1 << 20,
+	NAMES = 256,
+	OUTSIDE = 255,
+	JOINED = 64 << 10, /* bytes up to which chunks become one */
+};
 
 /* A process's file, as the first look at it told. */
 struct part {
@@ -52,6 +58,10 @@ struct output {
 	/* of the part at hand, the last CNTR of each of its threads */
 	struct mr_mrt_chunk *counts;
 	size_t counts_n, counts_cap;
+	/* what waits for more of the same kind and thread */
+	struct mr_mrt_chunk last;
+	uint8_t *joined;
+	size_t joined_cap;
 };
 
 /* ---- the first look ---- */
@@ -202,7 +212,7 @@ static int put(struct merge *m, struct output *o, const void *data, size_t n)
 	return mr_err_sys(m->err, errno ? errno : EIO, o->path, "cannot write");
 }
 
-static int put_chunk(struct merge *m, struct output *o, const char *kind,
+static int put_alone(struct merge *m, struct output *o, const char *kind,
 		     uint32_t thread, const void *data, size_t n)
 {
 	uint8_t head[MR_MRT_CHUNK];
@@ -211,6 +221,40 @@ static int put_chunk(struct merge *m, struct output *o, const char *kind,
 	mr_mrt_put_chunk(head, kind, thread, data, n);
 	e = put(m, o, head, sizeof(head));
 	return e ? e : put(m, o, data, n);
+}
+
+static int put_joined(struct merge *m, struct output *o)
+{
+	char kind[4];
+	size_t n = o->last.size;
+
+	mr_le32_put(kind, o->last.kind);
+	o->last.size = 0;
+	return n ? put_alone(m, o, kind, o->last.thread, o->joined, n) : 0;
+}
+
+/* In the order in which they come. Spans and samples were written as they
+ * came, a few at a time: those of a thread become larger chunks. */
+static int put_chunk(struct merge *m, struct output *o, const char *kind,
+		     uint32_t thread, const void *data, size_t n)
+{
+	bool joins = !memcmp(kind, "SPAN", 4) || !memcmp(kind, "SMPL", 4);
+	bool same = joins && o->last.kind == MR_MRT_KIND(kind) &&
+		    o->last.thread == thread && o->last.size + n <= JOINED;
+	int e = same ? 0 : put_joined(m, o);
+
+	if (!e && !joins)
+		e = put_alone(m, o, kind, thread, data, n);
+	if (e || !joins || !n)
+		return e;
+	if (mr_grow(&o->joined, &o->joined_cap, o->last.size + n, 1, SIZE_MAX,
+		    m->err))
+		return m->err->code;
+	memcpy(o->joined + o->last.size, data, n);
+	o->last.kind = MR_MRT_KIND(kind);
+	o->last.thread = thread;
+	o->last.size += n;
+	return 0;
 }
 
 /* The number of a step's name in the output; a new one is written. */
@@ -273,7 +317,7 @@ static int put_samples(struct merge *m, struct output *o, const struct part *p,
 			break;
 		at += n;
 	}
-	return put_chunk(m, o, "SMPL", thread, m->body, c->size);
+	return put_chunk(m, o, "SMPL", thread, m->body, at);
 }
 
 /* Only what samples lie in; of a process without any, nothing. */
@@ -507,6 +551,8 @@ static int write_trace(struct merge *m, struct output *o, size_t from,
 		e = put_events(m, o);
 	if (!e)
 		e = put_last(m, o);
+	if (!e)
+		e = put_joined(m, o);
 	if (!e && fflush(o->f))
 		e = mr_err_sys(m->err, errno, o->path, "cannot write");
 	return e;
@@ -541,6 +587,7 @@ static int make_trace(struct merge *m, const char *path, size_t from, size_t to,
 		free(o.name[--o.names]);
 	mr_pooled_fini(&o.events);
 	free(o.counts);
+	free(o.joined);
 	free(tmp);
 	m->got->traces++;
 	m->got->spans += o.spans;

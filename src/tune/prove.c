@@ -13,7 +13,7 @@ enum { BEST = 3, ROUNDS = 6, REPEATS = 3, FINALISTS = 4, TURNS = 3 };
 #define PROOF	  1.5
 #define TURN	  0.8
 #define LONG_TURN 2.5
-#define OVER	  52.0
+#define OVER	  54.0
 
 #define NEAR 0.1 /* the best one: finalists */
 
@@ -53,6 +53,12 @@ static int time_often(struct mr_tuner *u, const struct mr_timed *r,
 	return e;
 }
 
+/* Is there an epoch before the one that counts? */
+static bool fills(const struct mr_tuner *u, const struct mr_strategy *s)
+{
+	return s->cache != MR_CACHE_NONE || u->wide;
+}
+
 static int time_one(struct mr_tuner *u, const struct mr_strategy *s,
 		    const char *dir, double seconds, int times,
 		    struct mr_figure *f, struct mr_err *err)
@@ -68,7 +74,7 @@ static int time_one(struct mr_tuner *u, const struct mr_strategy *s,
 		.block = mr_tuning_block(t, s, t->sampled),
 		.subset = t->split[s->split].stage < 0 ? t->sampled : 0,
 		.storage = profile,
-		.fill = s->cache != MR_CACHE_NONE || u->wide,
+		.fill = fills(u, s),
 		.evict = !*t->profile && s->cache == MR_CACHE_NONE &&
 			 (t->split[s->split].stage >= 0 || !u->remote),
 		.seconds = seconds
@@ -108,6 +114,26 @@ static int measure(struct mr_tuner *u, const struct mr_strategy *s,
 	return e;
 }
 
+/* What measuring it for so long takes. */
+static double takes(const struct mr_tuner *u, const struct mr_strategy *s,
+		    double seconds)
+{
+	return seconds * u->scale +
+	       (fills(u, s) ? (double)u->t->sampled / s->cold : 0);
+}
+
+/* Is there the time to make its set and to measure it? */
+static bool in_time(const struct mr_tuner *u, int i)
+{
+	const struct mr_tuning *t = u->t;
+	const struct mr_strategy *s = &t->strategy[i];
+	double part = (double)t->sampled / (double)t->samples;
+
+	return u->o->exhaustive ||
+	       mr_tuner_seconds(u) + part * s->offline + takes(u, s, PROOF) <
+		       OVER * u->scale;
+}
+
 static int prove(struct mr_tuner *u, int i, struct mr_err *err)
 {
 	struct mr_strategy *s = &u->t->strategy[i];
@@ -138,11 +164,20 @@ static int next_finalist(const struct mr_tuning *t, const int *have, int n)
 	return next;
 }
 
-/* One turn of each; false in *time when another would take too long. */
-static int take_turn(struct mr_tuner *u, const int *who, int n,
-		     double mean[FINALISTS], bool *time, struct mr_err *err)
+/* Is there the time for another turn? */
+static bool turn_in_time(const struct mr_tuner *u, const int *who, int n)
 {
-	double began = mr_tuner_seconds(u), now;
+	double end = mr_tuner_seconds(u);
+
+	for (int k = 0; k < n; k++)
+		end += takes(u, &u->t->strategy[who[k]], TURN);
+	return u->o->exhaustive || end < OVER * u->scale;
+}
+
+/* One turn of each. */
+static int take_turn(struct mr_tuner *u, const int *who, int n,
+		     double mean[FINALISTS], struct mr_err *err)
+{
 	int e = 0;
 
 	for (int k = 0; !e && k < n; k++) {
@@ -152,8 +187,6 @@ static int take_turn(struct mr_tuner *u, const int *who, int n,
 			    u->o->exhaustive ? LONG_TURN : TURN, 1, &f, err);
 		mean[k] = f.mean;
 	}
-	now = mr_tuner_seconds(u);
-	*time = u->o->exhaustive || 2 * now - began < OVER * u->scale;
 	return e;
 }
 
@@ -164,15 +197,14 @@ static int finals(struct mr_tuner *u, struct mr_err *err)
 	struct mr_tuning *t = u->t;
 	double mean[TURNS][FINALISTS], of[TURNS];
 	int who[FINALISTS], n = 0, turns = 0, e = 0;
-	bool time = u->o->exhaustive || mr_tuner_seconds(u) < OVER * u->scale;
 
 	while (t->best >= 0 && n < FINALISTS &&
 	       (who[n] = next_finalist(t, who, n)) >= 0)
 		n++;
 	if (n < 2)
 		return 0;
-	while (!e && time && turns < TURNS)
-		e = take_turn(u, who, n, mean[turns++], &time, err);
+	while (!e && turns < TURNS && turn_in_time(u, who, n))
+		e = take_turn(u, who, n, mean[turns++], err);
 	if (e || turns < 2)
 		return e;
 	for (int k = 0; k < n; k++) {
@@ -215,7 +247,8 @@ static int prove_top(struct mr_tuner *u, struct mr_err *err)
 	for (int i = 0; !e && i < ROUNDS && t->best >= 0; i++) {
 		const struct mr_strategy *best = &t->strategy[t->best];
 
-		if (best->measured.n || !provable(t, best))
+		if (best->measured.n || !provable(t, best) ||
+		    !in_time(u, t->best))
 			break;
 		e = prove(u, t->best, err);
 		mr_tuning_judge(t);
@@ -236,7 +269,7 @@ static int prove_best(struct mr_tuner *u, struct mr_err *err)
 	for (int i = 0; !e && i < BEST; i++) {
 		int k = next_best(t);
 
-		if (k < 0)
+		if (k < 0 || !in_time(u, k))
 			break;
 		e = prove(u, k, err);
 	}
