@@ -14,6 +14,7 @@ enum { BEST = 3, ROUNDS = 6, REPEATS = 3, FINALISTS = 4, TURNS = 3 };
 #define TURN	  0.8
 #define LONG_TURN 2.5
 #define OVER	  54.0
+#define LITTLE	  3.0 /* at any scale */
 
 #define NEAR 0.1 /* the best one: finalists */
 
@@ -122,16 +123,17 @@ static double takes(const struct mr_tuner *u, const struct mr_strategy *s,
 	       (fills(u, s) ? (double)u->t->sampled / s->cold : 0);
 }
 
-/* Is there the time to make its set and to measure it? */
+/* Is there the time to make its set and to measure it? For what takes little,
+ * always: what is chosen should have been measured. */
 static bool in_time(const struct mr_tuner *u, int i)
 {
 	const struct mr_tuning *t = u->t;
 	const struct mr_strategy *s = &t->strategy[i];
 	double part = (double)t->sampled / (double)t->samples;
+	double more = part * s->offline + takes(u, s, PROOF);
 
-	return u->o->exhaustive ||
-	       mr_tuner_seconds(u) + part * s->offline + takes(u, s, PROOF) <
-		       OVER * u->scale;
+	return u->o->exhaustive || more < LITTLE ||
+	       mr_tuner_seconds(u) + more < OVER * u->scale;
 }
 
 static int prove(struct mr_tuner *u, int i, struct mr_err *err)
