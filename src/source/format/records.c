@@ -92,6 +92,10 @@ static int open_records(void *self, const struct mr_source_env *env,
 		e = mr_origin_check(&r->set.meta, env->threads, err);
 	if (!e && r->map)
 		mr_set_map(&r->set);
+	/* A damaged index: only the checksums tell which entries are right. */
+	for (uint64_t k = 0; !e && k < r->set.meta.shards; k++)
+		if (r->set.shard[k].doubtful && r->verify == NEVER)
+			r->verify = ONCE;
 	if (!e && r->verify == ONCE) {
 		r->seen = mr_alloc(r->set.meta.samples / 8 + 1, 1, err);
 		e = r->seen ? 0 : MR_ENOMEM;
@@ -150,13 +154,13 @@ static bool verified(const struct records *r, uint64_t index, const void *bytes,
 {
 	uint8_t bit = (uint8_t)(1u << index % 8);
 	struct mr_shard_entry x;
-	const struct mr_set_shard *sh = mr_set_find(&r->set, index, &x);
 
-	if ((r->verify == NEVER && !sh->doubtful) ||
+	if (r->verify == NEVER ||
 	    (r->seen &&
 	     atomic_load_explicit(&r->seen[index / 8], memory_order_relaxed) &
 		     bit))
 		return true;
+	mr_set_find(&r->set, index, &x);
 	if (XXH3_64bits(bytes, length) != x.checksum)
 		return false;
 	if (r->seen)
