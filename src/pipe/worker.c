@@ -20,6 +20,9 @@ enum {
 	STRIDE = 8,
 	BRIEF_NS = 500 * 1000, /* batches below share wake-ups, which come */
 	OWED_NS = 400 * 1000,  /* at most about this late */
+	/* Of a sample in memory, what is asked for before its turn: more would
+	 * be in the way of the one at hand. */
+	ASK_BYTES = 512,
 	/* Ragged batches up to this are one claim: joining costs more than
 	 * waiting. */
 	WHOLE_NS = 100 * 1000 * 1000,
@@ -187,14 +190,40 @@ static struct mr_fetched *await_bytes(struct mr_worker *w, uint64_t s,
 	return got;
 }
 
+/* Which sample a row has. */
+static uint64_t sample_of(struct mr_worker *w, const struct mr_batch *b,
+			  uint32_t row)
+{
+	return mr_order_at(&w->l->order, &w->order, b->epoch,
+			   b->number * w->l->rows + row);
+}
+
+/* The next sample lies elsewhere in memory, where the CPU would not look for it
+ * by itself: its first bytes are on their way while this one is copied. */
+static void ask_for(struct mr_worker *w, uint64_t index)
+{
+	const struct mr_plan *p = &w->l->plan;
+	struct mr_extent x = { 0 };
+	struct mr_err ignored;
+
+	if (p->source->locate(p->source_self, index, w->path, sizeof(w->path),
+			      &x, &ignored) ||
+	    !x.mapped)
+		return;
+	for (size_t i = 0; i < x.length && i < ASK_BYTES; i += 64)
+		__builtin_prefetch((const char *)x.mapped + i);
+}
+
 static bool do_run(struct mr_worker *w, uint64_t s, uint32_t first,
 		   uint32_t end)
 {
 	struct mr_loader *l = w->l;
 	struct mr_slot *slot = &l->slot[s % l->ring];
 	struct mr_row r = { .b = mr_loader_enter(l, s, w->number), .slot = s };
-	uint64_t position = s * l->rows + first, until = 0;
+	uint64_t position = s * l->rows + first, until = 0, next;
+	const struct mr_source *source = l->plan.source;
 	bool ahead = false;
+	bool asks = source->locate && source->flags & MR_SOURCE_MAPS;
 
 	if (!r.b) { /* no memory: the consumer finds no batch, and says so */
 		atomic_store(&slot->state, MR_SLOT_READY);
@@ -202,11 +231,16 @@ static bool do_run(struct mr_worker *w, uint64_t s, uint32_t first,
 		return false;
 	}
 	r.run = begin_run(r.b, first, end - first);
+	next = sample_of(w, r.b, first);
 	for (r.at = first; r.at < end; r.at++, position++) {
 		struct mr_fetched *got = NULL;
 
-		r.index = mr_order_at(&l->order, &w->order, r.b->epoch,
-				      r.b->number * l->rows + r.at);
+		r.index = next;
+		if (r.at + 1 < end) {
+			next = sample_of(w, r.b, r.at + 1);
+			if (asks)
+				ask_for(w, next);
+		}
 		if (l->fetch && position >= until)
 			ahead = mr_fetch_ahead(l->fetch, &w->order, position,
 					       &until);
