@@ -10,7 +10,8 @@ import subprocess
 import data
 import images
 import photos
-from common import Failed, bootstrap, epochs_for, interleave, paired
+from common import (Failed, bootstrap, epochs_for, interleave, output_json,
+                    paired)
 
 QUESTION = "what does tracing cost?"
 SIZE = 10240
@@ -124,6 +125,19 @@ def instructions(env, report, pipeline):
                      ("<=", 1.0), "%")
 
 
+def timer(env, report):
+    """What of it is not ours: the kernel's samples of an empty loop."""
+    try:
+        r = output_json([env.tool("bare_samples"), "1000",
+                         "5" if env.quick else "101"])
+    except Failed as e:
+        report.fail("the timer alone", str(e))
+        return
+    report.ratio("1 kHz samples of an empty loop, by the kernel alone: more",
+                 [r["percent"]], None, "%")
+    report.note(f"a sample takes the kernel {r['us']:.0f} us here")
+
+
 def main(env, report):
     rounds = 2 if env.quick else 21
     report.setting(rounds=rounds, threads=2, cache="warm",
@@ -136,6 +150,7 @@ def main(env, report):
         report.fail("photos", str(e))
         ph = photos.small(env)
     compare(env, report, "photos", images.pipeline(ph), WAYS, rounds)
+    timer(env, report)
     instructions(env, report, images.pipeline(ph))
     path, _ = data.npy(env, SIZE, data.total(env, 6)[0])
     compare(env, report, "10 KB", f"npy '{path}' | batch 32", SMALL, rounds)
