@@ -52,7 +52,7 @@ size_t mr_buf_size(size_t bytes)
 	return mr_round_up(bytes ? bytes : 1, bytes < 4096 ? MR_ALIGN : 4096);
 }
 
-static void *data_alloc(size_t bytes)
+void *mr_buf_memory(size_t bytes)
 {
 	void *p =
 		aligned_alloc(bytes >= MAP_FROM ? HUGE_PAGE : MR_ALIGN, bytes);
@@ -109,7 +109,7 @@ static int buf_new(struct mr_pool *p, size_t bytes, struct mr_buf **out,
 		return over_budget(p->budget, bytes, err);
 	b = mr_alloc(1, sizeof(*b), err);
 	if (b)
-		b->data = data_alloc(cap);
+		b->data = mr_buf_memory(cap);
 	if (!b || !b->data) {
 		free(b);
 		mr_budget_give(p->budget, cap);
@@ -204,7 +204,7 @@ int mr_buf_grow(struct mr_buf *b, size_t bytes, size_t used, struct mr_err *err)
 		return 0;
 	if (cap < bytes || !mr_budget_take(budget, cap))
 		return over_budget(budget, bytes, err);
-	data = data_alloc(cap);
+	data = mr_buf_memory(cap);
 	if (!data) {
 		mr_budget_give(budget, cap);
 		return mr_err_nomem(err, cap);

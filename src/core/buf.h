@@ -52,6 +52,9 @@ void mr_pool_fini(struct mr_pool *p);
 
 /* What a buffer of that size really takes. */
 size_t mr_buf_size(size_t bytes);
+/* Memory of such a size, from 4 MiB on in huge pages and aligned to them; to be
+ * freed; or NULL. */
+void *mr_buf_memory(size_t bytes);
 
 /* A buffer of at least `bytes`, with one reference; MR_ELIMIT over budget. */
 int mr_pool_get(struct mr_pool *p, size_t bytes, struct mr_buf **out,

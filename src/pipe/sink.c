@@ -77,7 +77,7 @@ void mr_sink_settle(struct mr_worker *w, const struct mr_sink *s,
 {
 	const struct mr_out_field *o;
 
-	if (s->begun)
+	if (s->begins)
 		return;
 	if (s->out < 0) {
 		w->side[s->field] ^= 1;

@@ -11,7 +11,7 @@
 struct mr_sink {
 	const struct mr_row *row;
 	int field, out; /* out: the output field, or -1 */
-	bool begun;	/* only the beginning of out: a last step packs the
+	bool begins;	/* only the beginning of out: a last step packs the
 			 * rest behind it */
 };
 

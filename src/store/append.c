@@ -2,9 +2,9 @@
 #include "store/append.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/buf.h"
 #include "core/file.h"
 #include "core/mem.h"
 #include "kernel/stream.h"
@@ -13,17 +13,14 @@ enum {
 	/* What no disk's blocks are larger than, and no file system's. */
 	BLOCK = 4096,
 	BUFFER = 4 << 20,
-	HUGE_PAGE = 2 << 20, /* two pages to pin, not a thousand */
 };
 
 int mr_append_init(struct mr_append *a, struct mr_err *err)
 {
 	*a = (struct mr_append){ .fd = -1 };
-	a->buf = aligned_alloc(HUGE_PAGE, BUFFER);
-	if (!a->buf)
-		return mr_err_nomem(err, BUFFER);
-	madvise(a->buf, BUFFER, MADV_HUGEPAGE);
-	return 0;
+	/* two huge pages to pin for each write, not a thousand */
+	a->buf = mr_buf_memory(BUFFER);
+	return a->buf ? 0 : mr_err_nomem(err, BUFFER);
 }
 
 void mr_append_fini(struct mr_append *a)
