@@ -3,10 +3,10 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <xxhash.h>
 
 #include "analyze/map.h"
 #include "analyze/traced.h"
+#include "core/hash.h"
 #include "core/le.h"
 #include "core/mem.h"
 #include "trace/mrt.h"

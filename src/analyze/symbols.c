@@ -2,12 +2,12 @@
 #include "analyze/symbols.h"
 
 #include <stdio.h>
-#include <xxhash.h>
 
 #include "analyze/demangle.h"
 #include "analyze/elf.h"
 #include "analyze/map.h"
 #include "core/file.h"
+#include "core/hash.h"
 #include "core/le.h"
 #include "core/mem.h"
 

@@ -6,10 +6,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "core/file.h"
 #include "core/guard.h"
+#include "core/hash.h"
 #include "core/mem.h"
 #include "io/remote.h"
 #include "io/window.h"

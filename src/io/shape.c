@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <xxhash.h>
 
 #include "core/clock.h"
+#include "core/hash.h"
 #include "core/mem.h"
 #include "core/param.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texts piece by piece, with a memory of pieces: most words come again. */
-#include <xxhash.h>
 
+#include "core/hash.h"
 #include "core/le.h"
 #include "core/mem.h"
 #include "op/bpe.h"

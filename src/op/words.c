@@ -2,8 +2,8 @@
 #include "op/words.h"
 
 #include <assert.h>
-#include <xxhash.h>
 
+#include "core/hash.h"
 #include "core/mem.h"
 
 int mr_words_init(struct mr_words *w, size_t max, size_t cap,

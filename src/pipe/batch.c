@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pipe/batch.h"
 
-#include <xxhash.h>
-
+#include "core/hash.h"
 #include "core/mem.h"
 #include "kernel/convert.h"
 

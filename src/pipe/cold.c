@@ -5,8 +5,8 @@
  * since opening a million files takes its time.
  */
 #include <string.h>
-#include <xxhash.h>
 
+#include "core/hash.h"
 #include "core/mem.h"
 #include "pipe/loader.h"
 

@@ -4,9 +4,9 @@
  * many batches the memory holds. No thread is started yet.
  */
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "core/file.h"
+#include "core/hash.h"
 #include "core/mem.h"
 #include "core/param.h"
 #include "core/str.h"

@@ -3,9 +3,9 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
-#include <xxhash.h>
 
 #include "core/file.h"
+#include "core/hash.h"
 #include "core/mem.h"
 #include "core/param.h"
 

@@ -488,19 +488,15 @@ static int put_hole(struct job *j, struct mr_loader *l, uint64_t index,
 		    struct mr_err *err)
 {
 	char key[4096], why[1024];
-	int e;
 
 	if (j->opt->to != MR_TO_RECORDS)
 		return mr_writer_put(&j->writer, "", 0, "", true, err);
 	l->plan.source->key(l->plan.source_self, index, key, sizeof(key));
 	memset(why, 0, sizeof(why));
 	bad_reason(l, index, why, sizeof(why) - MR_RECORD_ALIGN);
-	e = mr_writer_flush(&j->writer, err);
-	if (!e)
-		e = mr_writer_put(&j->writer, why,
-				  mr_round_up(strlen(why) + 1, MR_RECORD_ALIGN),
-				  key, true, err);
-	return e ? e : mr_writer_flush(&j->writer, err);
+	return mr_writer_put(&j->writer, why,
+			     mr_round_up(strlen(why) + 1, MR_RECORD_ALIGN), key,
+			     true, err);
 }
 
 static int put_row(struct job *j, const struct mr_batch *b, uint64_t row,

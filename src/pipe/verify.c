@@ -5,9 +5,9 @@
  */
 #include <pthread.h>
 #include <stdio.h>
-#include <xxhash.h>
 
 #include "core/clock.h"
+#include "core/hash.h"
 #include "core/mem.h"
 #include "pipe/loader.h"
 #include "store/set.h"

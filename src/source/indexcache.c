@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "core/file.h"
+#include "core/hash.h"
 #include "core/le.h"
 #include "core/mem.h"
 

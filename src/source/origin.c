@@ -2,9 +2,9 @@
 #include "source/origin.h"
 
 #include <stdio.h>
-#include <xxhash.h>
 
 #include "core/crew.h"
+#include "core/hash.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "io/input.h"

@@ -3,9 +3,9 @@
 
 #include <stdio.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "core/file.h"
+#include "core/hash.h"
 #include "core/le.h"
 #include "core/mem.h"
 #include "io/input.h"

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "core/file.h"
+#include "core/hash.h"
 #include "core/json.h"
 #include "core/mem.h"
 #include "core/tensor.h"

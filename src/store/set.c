@@ -2,9 +2,9 @@
 #include "store/set.h"
 
 #include <stdio.h>
-#include <xxhash.h>
 
 #include "core/crew.h"
+#include "core/hash.h"
 #include "core/le.h"
 #include "core/mem.h"
 

@@ -3,8 +3,8 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <xxhash.h>
 
+#include "core/hash.h"
 #include "core/le.h"
 
 #define BAD (1u << 31)

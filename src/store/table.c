@@ -3,8 +3,8 @@
 
 #include <fcntl.h>
 #include <unistd.h>
-#include <xxhash.h>
 
+#include "core/hash.h"
 #include "core/mem.h"
 
 enum { PART = 1 << 20 };

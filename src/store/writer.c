@@ -7,10 +7,10 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "core/clock.h"
 #include "core/file.h"
+#include "core/hash.h"
 #include "core/le.h"
 #include "core/mem.h"
 #include "store/journal.h"
@@ -226,19 +226,16 @@ static int end_shard(struct mr_writer *w, struct mr_err *err)
 
 int mr_writer_flush(struct mr_writer *w, struct mr_err *err)
 {
-	int e = w->run_len ? write_at(w, w->run, w->run_len, err) : 0;
+	char path[4200];
+	int e = 0;
 
-	/* It may be ahead of the file by what waits to be written; who goes on
-	 * believes it as far as the records are there. */
-	if (!e && w->log_len && w->journal >= 0) {
-		char path[4200];
-		int n = mr_write_all(w->journal, w->log, w->log_len);
-
-		path_of(w, ".idx.part", path, sizeof(path));
-		e = n ? cannot_write(path, n, err) : 0;
-	}
-	w->run_len = w->log_len = 0;
-	return e;
+	if (w->log_len && w->journal >= 0)
+		e = mr_write_all(w->journal, w->log, w->log_len);
+	w->log_len = 0;
+	if (!e)
+		return 0;
+	path_of(w, ".idx.part", path, sizeof(path));
+	return cannot_write(path, e, err);
 }
 
 int mr_writer_note(struct mr_writer *w, const struct mr_shard_entry *entry,
@@ -267,22 +264,18 @@ int mr_writer_note(struct mr_writer *w, const struct mr_shard_entry *entry,
 int mr_writer_put(struct mr_writer *w, const void *record, size_t length,
 		  const char *key, bool bad, struct mr_err *err)
 {
-	struct mr_shard_entry x = { .offset = w->offset + w->run_len,
+	struct mr_shard_entry x = { .offset = w->offset,
 				    .length = length,
-				    .checksum = XXH3_64bits(record, length),
 				    .bad = bad };
 	size_t len = strnlen(key, KEY_MAX);
-	int e = 0;
+	int e;
 
-	w->meta->bad += bad;
-	/* A run is written at once; whatever lies elsewhere begins another. */
-	if (w->run_len && w->run + w->run_len != record)
-		e = mr_writer_flush(w, err);
+	if (w->kind == MR_CONTAINER_RECORDS)
+		x.checksum = XXH3_64bits(record, length);
+	e = write_at(w, record, length, err); /* while it is in the cache */
 	if (e)
 		return e;
-	if (!w->run_len)
-		w->run = record;
-	w->run_len += length;
+	w->meta->bad += bad;
 	if (w->kind == MR_CONTAINER_RECORDS) {
 		e = mr_journal_add(w, &x, key, len, err);
 		if (!e)

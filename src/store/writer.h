@@ -39,8 +39,6 @@ struct mr_writer {
 	size_t keys_len, keys_cap;
 	uint8_t *log; /* of the journal, not written yet */
 	size_t log_len, log_cap;
-	const uint8_t *run; /* records not written yet, end to end */
-	size_t run_len;
 
 	uint64_t next;	     /* the sample to be given next */
 	uint64_t resumed;    /* samples that were there already */
@@ -60,12 +58,13 @@ int mr_writer_open(struct mr_writer *w, const char *dir, struct mr_meta *m,
 int mr_writer_check(const char *dir, const struct mr_meta *m,
 		    struct mr_err *err);
 
-/*
- * The next sample: its record, which must stay until flush(), and its key. A
- * bad one has the reason as its record.
- */
+/* The next sample: its record and its key. A bad one has the reason as its
+ * record. */
 int mr_writer_put(struct mr_writer *w, const void *record, size_t length,
 		  const char *key, bool bad, struct mr_err *err);
+/* Notes in the journal what was given. It may be ahead of the file by what
+ * waits to be written; who goes on believes it as far as the records are
+ * there. */
 int mr_writer_flush(struct mr_writer *w, struct mr_err *err);
 
 /* All samples were given: the set is complete. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* beton: a data set that FFCV has written. */
 #include <stdio.h>
-#include <xxhash.h>
 
+#include "core/hash.h"
 #include "core/le.h"
 #include "source/betonfile.h"
 #include "source/paths.h"

@@ -2,8 +2,8 @@
 /* files: a directory of files, a class per folder in it. */
 #include <stdio.h>
 #include <strings.h>
-#include <xxhash.h>
 
+#include "core/hash.h"
 #include "io/input.h"
 #include "source/paths.h"
 #include "source/walk.h"

@@ -3,8 +3,8 @@
 #include <libdeflate.h>
 #include <stdio.h>
 #include <sys/resource.h>
-#include <xxhash.h>
 
+#include "core/hash.h"
 #include "source/h5file.h"
 #include "source/h5read.h"
 #include "source/parts.h"

@@ -2,8 +2,8 @@
 /* list: files named in a table, path and label, by tabs or commas. */
 #include <stdio.h>
 #include <strings.h>
-#include <xxhash.h>
 
+#include "core/hash.h"
 #include "source/paths.h"
 
 struct list {

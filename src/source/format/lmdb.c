@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <xxhash.h>
 
+#include "core/hash.h"
 #include "io/input.h"
 #include "source/lmdbfile.h"
 #include "source/paths.h"

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <xxhash.h>
 
+#include "core/hash.h"
 #include "core/le.h"
 #include "source/mdscolumn.h"
 #include "source/parts.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* npy: NumPy arrays whose first axis counts the samples. */
 #include <stdio.h>
-#include <xxhash.h>
 
+#include "core/hash.h"
 #include "io/input.h"
 #include "source/npyfile.h"
 #include "source/paths.h"

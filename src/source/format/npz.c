@@ -2,9 +2,9 @@
 /* npz: arrays of NumPy's .npz files, row by row or a file as a sample. */
 #include <libdeflate.h>
 #include <stdio.h>
-#include <xxhash.h>
 
 #include "core/arena.h"
+#include "core/hash.h"
 #include "io/input.h"
 #include "source/npzfile.h"
 #include "source/paths.h"

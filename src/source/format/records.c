@@ -2,8 +2,8 @@
 /* records: a data set that `millrace prepare` wrote. */
 #include <stdatomic.h>
 #include <stdio.h>
-#include <xxhash.h>
 
+#include "core/hash.h"
 #include "source/origin.h"
 #include "source/paths.h"
 #include "source/source.h"

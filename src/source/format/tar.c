@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tar: WebDataset's tars, whose members are fields by their extension. */
 #include <stdio.h>
-#include <xxhash.h>
 
+#include "core/hash.h"
 #include "source/indexcache.h"
 #include "source/tarfields.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tfrecord: TensorFlow's records of tf.train.Example. */
 #include <stdio.h>
-#include <xxhash.h>
 
+#include "core/hash.h"
 #include "source/features.h"
 #include "source/indexcache.h"
 #include "source/recordfile.h"
