@@ -127,6 +127,9 @@ def train(env, report, ph):
 
 def unpack(env, report, ph):
     g = Records(env, report, "unpacking")
+    # The bare loop's buffers are there before its clock starts; ours are
+    # made and our first epoch is compared with its checksums after it.
+    g.seconds *= 3
     plain = ph.photos * IMAGE
     for codec in CODECS:
         where = image_set(env, ph, codec)
@@ -135,7 +138,7 @@ def unpack(env, report, ph):
                   side=f"Millrace, {codec}", layout="u8 NHWC")
         g.unpacking(f"bare {codec}", where, codec, ph)
     try:
-        g.run(env.rounds(9))
+        g.run(env.rounds(7))
     finally:
         g.close()
     g.tell()
