@@ -80,9 +80,9 @@ class Group:
     """Jobs that are measured in the same rounds: sounds per second, and CPU
     milliseconds for each."""
 
-    def __init__(self, env, report, title, seconds=2.0):
+    def __init__(self, env, report, title):
         self.env, self.report, self.title = env, report, title
-        self.seconds = 0.5 if env.quick else seconds
+        self.seconds = 0.5 if env.quick else 2.0
         self.jobs, self.peers = {}, {}
         self.values, self.failed, self.noise = {}, {}, Noise()
 
@@ -167,8 +167,7 @@ class Group:
 
 
 def decoding(env, report, kind, folder):
-    # a few percent are to be seen: many short rounds, close to each other
-    g = Group(env, report, kind, seconds=1.0)
+    g = Group(env, report, kind)
     for n in (1, 2):
         g.bare(f"bare decoding, {n}", kind, folder, n, "read")
         g.millrace(f"decode_audio, {n}",
@@ -179,7 +178,7 @@ def decoding(env, report, kind, folder):
     g.bare("bare decoding from memory, 1", kind, folder, 1)
     if kind == "mp3":
         g.bare("bare decoding of bytes handed over, 1", "feed", folder, 1)
-    g.run(env.rounds(15))
+    g.run(env.rounds(11)) # a few percent are to be seen
     g.ratio("decode_audio / bare decoding, 1 thread", "decode_audio, 1",
             "bare decoding, 1", (">=", 0.97))
     g.fastest("decode_audio / bare decoding, 1 thread", "decode_audio, 1",
