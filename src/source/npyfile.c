@@ -283,7 +283,7 @@ static int parse_prefix(const struct mr_npy *a, const unsigned char *b,
 	return 0;
 }
 
-static int check_size(const struct mr_npy *a, struct mr_err *err)
+static int check_size(struct mr_npy *a, struct mr_err *err)
 {
 	uint64_t want;
 	int64_t n;
@@ -293,8 +293,10 @@ static int check_size(const struct mr_npy *a, struct mr_err *err)
 				  "damaged header: the shape does not fit in "
 				  "64 bits");
 	want = (uint64_t)n * mr_dtype_size(a->dtype);
+	a->whole = a->ndim ? (uint64_t)a->shape[0] : 1;
 	if (a->bytes - a->offset >= want)
 		return 0;
+	a->whole = (a->bytes - a->offset) / (want / a->whole);
 	return mr_err_set(err, MR_EDATA,
 			  "truncated: its shape takes %llu bytes, the file "
 			  "has %llu; copy or make it again",

@@ -14,14 +14,19 @@ struct mr_npy {
 	int ndim;
 	int64_t shape[MR_MAX_DIMS];
 	uint64_t offset; /* of the data */
-	uint64_t first;	 /* sample in it, of all files */
 	uint64_t bytes;	 /* of the file */
+	uint64_t whole;	 /* rows that are there, fewer when it is truncated */
+
+	/* of a file in a data set */
+	uint64_t first, samples;
+	char *lost; /* NULL, or why samples beyond `whole` are bad */
 };
 
 /*
  * Open a->path. What is no NumPy file, truncated or of a type that we do
- * not take is an error that says what to do. a->input is the caller's to
- * close, also on failure.
+ * not take is an error that says what to do; of one that is truncated in its
+ * data, all else is known then. a->input is the caller's to close, also on
+ * failure.
  */
 int mr_npy_open(struct mr_npy *a, struct mr_err *err);
 

@@ -29,6 +29,12 @@ def made(mill, tmp_path_factory):
     for name in "ab":
         with h5py.File(root / f"{name}.h5", "w") as f:
             f["x"] = np.arange(ROWS * 3.).reshape(ROWS, 3)
+        np.save(root / f"{name}.npy", np.arange(ROWS * 3.).reshape(ROWS, 3))
+        np.savez_compressed(root / f"{name}.npz", x=np.zeros((ROWS, 99)),
+                            y=np.arange(ROWS))
+    for kind in ("npy", "npz"):
+        out[kind] = {f"{n}.{kind}": (root / f"{n}.{kind}").read_bytes()
+                     for n in "ab"}
     out["h5"] = {f"{n}.h5": (root / f"{n}.h5").read_bytes() for n in "ab"}
     shard = struct.pack("<I", ROWS)
     at = 4 + 4 * (ROWS + 1)
@@ -47,7 +53,8 @@ def made(mill, tmp_path_factory):
 
 TEXTS = {"tar": "tar '{}/*.tar' index=no", "h5": "hdf5 '{}/*.h5' x",
          "tfrecord": "tfrecord '{}/*.tfrecord' index=no", "mds": "mds {}",
-         "gz": "tfrecord '{}/*.gz'"}
+         "gz": "tfrecord '{}/*.gz'", "npy": "npy '{}/*.npy'",
+         "npz": "npz '{}/*.npz'"}
 
 
 def flip(data, at):
@@ -65,6 +72,11 @@ DAMAGE = {
     "gz flip": ("gz", lambda d: flip(d, len(d) - 6), 1),
     "h5 cut": ("h5", lambda d: d[:len(d) // 2], 1),
     "h5 empty": ("h5", lambda d: b"", 1),
+    "npy no NumPy": ("npy", lambda d: flip(d, 1), 1),
+    "npy shape": ("npy", lambda d: d.replace(b"(20, 3)", b"(20, 9"), 1),
+    "npy empty": ("npy", lambda d: b"", 1),
+    "npz cut": ("npz", lambda d: d[:-9], 1),
+    "npz CRC": ("npz", lambda d: flip(d, d.index(b"PK\1\2") + 16), ROWS),
     "mds table cut": ("mds", lambda d: d[:30], ROWS),
 }
 
@@ -92,6 +104,25 @@ def test_a_damaged_file_of_several_is_bad_samples(mill, made, tmp_path, case,
                      "replace")["samples"] == ROWS + lost
     assert len({mill.digest(text, "--on-error", "skip", "--threads", n)
                 for n in (1, 4)}) == 1
+
+
+@pytest.mark.parametrize("rows, bad", [(15, 5), (4, 1)])
+def test_rows_of_a_truncated_array_that_are_there_are_good(mill, made,
+                                                           tmp_path, rows,
+                                                           bad):
+    """Where most are missing, its shape may be what is damaged."""
+    data = made["npy"]["a.npy"]
+    for name in "ab":
+        (tmp_path / f"{name}.npy").write_bytes(
+            data if name == "b" else data[:len(data) - 24 * (20 - rows) + 5])
+    for glob, more in (("*", ROWS), ("a", 0)):
+        text = f"npy '{tmp_path}/{glob}.npy' | batch 4"
+        mill.fails("run", text, code=1, says="truncated")
+        for how in ("no", "yes"):
+            r = mill.json("run", text.replace(" |", f" map={how} |"),
+                          "--on-error", "skip")
+            assert (r["samples"], r["bad_samples"]) == (rows + more, bad)
+            assert all("truncated" in b["reason"] for b in r["bad"])
 
 
 def test_prepare_takes_a_damaged_file_as_a_bad_sample(mill, made, tmp_path):

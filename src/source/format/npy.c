@@ -5,10 +5,12 @@
 #include "core/hash.h"
 #include "io/input.h"
 #include "source/npyfile.h"
+#include "source/parts.h"
 #include "source/paths.h"
 
 struct arrays {
 	struct mr_npy *item;
+	const struct mr_npy *like; /* the samples of all */
 	size_t n;
 	uint64_t samples;
 };
@@ -36,6 +38,7 @@ static void close_arrays(struct arrays *s)
 	for (size_t i = 0; i < s->n; i++) {
 		mr_input_close(s->item[i].input);
 		free(s->item[i].path);
+		free(s->item[i].lost);
 	}
 	free(s->item);
 	*s = (struct arrays){ 0 };
@@ -67,7 +70,63 @@ static int check_alike(const struct mr_npy *a, const struct mr_npy *b,
 			  b->path, tb, a->path, ta);
 }
 
-static int open_arrays(struct arrays *s, const char *cwd, const char *pattern,
+/* A damaged one of several is one bad sample. Of a truncated one the rows that
+ * are there are good, and its shape is believed if they are at least half. */
+static int lose(struct mr_npy *a, struct mr_err *err)
+{
+	struct mr_err other;
+
+	a->lost = mr_strdup(err->text, &other);
+	if (!a->lost) {
+		*err = other;
+		return MR_ENOMEM;
+	}
+	if (a->whole && (uint64_t)a->shape[0] / 2 <= a->whole)
+		a->samples = (uint64_t)a->shape[0];
+	else
+		a->samples = a->whole + 1;
+	return 0;
+}
+
+static int open_array(struct mr_npy *a, const struct mr_source_env *env,
+		      size_t n, struct mr_err *err)
+{
+	int e = mr_npy_open(a, err);
+
+	a->samples = a->whole;
+	if (e && mr_part_forgiven(env, a->whole ? 2 : n, e))
+		e = lose(a, err);
+	return e;
+}
+
+/* What the others must be like: the first that is sound. */
+static const struct mr_npy *pattern_of(const struct arrays *s)
+{
+	const struct mr_npy *part = NULL;
+
+	for (size_t i = 0; i < s->n; i++) {
+		if (!s->item[i].lost)
+			return &s->item[i];
+		if (!part && s->item[i].whole)
+			part = &s->item[i];
+	}
+	return part;
+}
+
+/* A damaged header may call rows what is none. */
+static int match(const struct arrays *s, struct mr_npy *a, struct mr_err *err)
+{
+	int e = a->lost && !a->whole ? 0 : check_alike(s->like, a, err);
+
+	if (e && a->lost) {
+		a->whole = 0;
+		a->samples = 1;
+		e = 0;
+	}
+	return e;
+}
+
+static int list_arrays(struct arrays *s, const char *cwd, const char *pattern,
 		       struct mr_err *err)
 {
 	char *full = mr_path_resolve(cwd, pattern, err), **paths;
@@ -85,23 +144,32 @@ static int open_arrays(struct arrays *s, const char *cwd, const char *pattern,
 			free(paths[i]);
 	}
 	free(paths);
-	if (!s->item)
-		return MR_ENOMEM;
-	for (size_t i = 0; i < n; i++) {
+	return s->item ? 0 : MR_ENOMEM;
+}
+
+static int open_arrays(struct arrays *s, const struct mr_source_env *env,
+		       const char *pattern, struct mr_err *err)
+{
+	int e = list_arrays(s, env->cwd, pattern, err);
+
+	for (size_t i = 0; !e && i < s->n; i++)
+		e = open_array(&s->item[i], env, s->n, err);
+	if (e)
+		return e;
+	s->like = pattern_of(s);
+	if (!s->like)
+		return mr_err_set(err, MR_EDATA, "%s", s->item[0].lost);
+	for (size_t i = 0; !e && i < s->n; i++) {
 		struct mr_npy *a = &s->item[i];
 
-		e = mr_npy_open(a, err);
-		if (!e)
-			e = check_alike(&s->item[0], a, err);
-		if (e)
-			return e;
+		e = match(s, a, err);
 		a->first = s->samples;
-		if (s->samples + (uint64_t)a->shape[0] > INT64_MAX)
-			return mr_err_set(err, MR_ELIMIT,
-					  "%s: too many samples", pattern);
-		s->samples += (uint64_t)a->shape[0];
+		if (!e && a->samples > INT64_MAX - s->samples)
+			e = mr_err_set(err, MR_ELIMIT, "%s: too many samples",
+				       pattern);
+		s->samples += a->samples;
 	}
-	return 0;
+	return e;
 }
 
 /* ---- labels ---- */
@@ -141,7 +209,7 @@ static int read_labels(const struct mr_npy *a, int64_t *out, struct mr_err *err)
 static int check_labels(const struct npy *s, const struct arrays *l,
 			struct mr_err *err)
 {
-	const struct mr_npy *a = &l->item[0];
+	const struct mr_npy *a = l->like;
 
 	if (a->ndim != 1)
 		return mr_err_set(err, MR_ETYPE,
@@ -166,10 +234,16 @@ static int check_labels(const struct npy *s, const struct arrays *l,
 	return 0;
 }
 
-static int open_labels(struct npy *s, const char *cwd, struct mr_err *err)
+/* A label that is lost has nothing to stand for it. */
+static int open_labels(struct npy *s, const struct mr_source_env *env,
+		       struct mr_err *err)
 {
+	struct mr_source_env strict = *env;
 	struct arrays l = { 0 };
-	int e = open_arrays(&l, cwd, s->labels, err);
+	int e;
+
+	strict.lenient = false;
+	e = open_arrays(&l, &strict, s->labels, err);
 
 	if (!e)
 		e = check_labels(s, &l, err);
@@ -191,7 +265,7 @@ static int open_npy(void *self, const struct mr_source_env *env,
 	struct npy *s = self;
 	struct mr_tensor t;
 	struct mr_spec spec;
-	int e = open_arrays(&s->data, env->cwd, s->glob, err);
+	int e = open_arrays(&s->data, env, s->glob, err);
 
 	if (e)
 		return e;
@@ -200,7 +274,7 @@ static int open_npy(void *self, const struct mr_source_env *env,
 				  "%s: the data set is empty: the first axis "
 				  "of its arrays is 0",
 				  s->glob);
-	spec = sample_spec(&s->data.item[0]);
+	spec = sample_spec(s->data.like);
 	t = mr_tensor_of(&spec);
 	s->sample_bytes = mr_tensor_bytes(&t);
 	if (!s->sample_bytes)
@@ -209,8 +283,9 @@ static int open_npy(void *self, const struct mr_source_env *env,
 				  "of their shape is 0",
 				  s->glob);
 	for (size_t i = 0; !e && s->map && i < s->data.n; i++)
-		e = mr_input_map(s->data.item[i].input, err);
-	return !e && *s->labels ? open_labels(s, env->cwd, err) : e;
+		if (s->data.item[i].whole)
+			e = mr_input_map(s->data.item[i].input, err);
+	return !e && *s->labels ? open_labels(s, env, err) : e;
 }
 
 static void close_npy(void *self)
@@ -230,7 +305,7 @@ static uint64_t count(const void *self)
 static void fields(const void *self, struct mr_fields *out)
 {
 	const struct npy *s = self;
-	struct mr_spec spec = sample_spec(&s->data.item[0]);
+	struct mr_spec spec = sample_spec(s->data.like);
 
 	out->n = 0;
 	mr_fields_add(out, "data", spec.dtype, spec.ndim, spec.shape);
@@ -263,7 +338,8 @@ static int locate(const void *self, uint64_t index, char *buf, size_t cap,
 
 	(void)buf;
 	(void)cap;
-	(void)err;
+	if (index - a->first >= a->whole)
+		return mr_err_set(err, MR_EDATA, "%s", a->lost);
 	mr_input_extent(a->input, at, s->sample_bytes, e);
 	return 0;
 }
@@ -301,6 +377,9 @@ static uint64_t fingerprint(const void *self)
 
 		h = XXH3_64bits_withSeed(a->shape, sizeof(a->shape),
 					 h + (uint64_t)a->dtype);
+		if (a->lost)
+			h = XXH3_64bits_withSeed(&a->whole, sizeof(a->whole),
+						 h);
 	}
 	if (s->label)
 		h = XXH3_64bits_withSeed(

@@ -7,6 +7,7 @@
 #include "core/hash.h"
 #include "io/input.h"
 #include "source/npzfile.h"
+#include "source/parts.h"
 #include "source/paths.h"
 
 enum each { EACH_ROW, EACH_FILE };
@@ -25,6 +26,7 @@ struct file {
 	struct mr_input *in; /* NULL: opened for each sample */
 	struct part *part;   /* a field each; NULL: a file is a sample */
 	uint64_t first, rows;
+	char *lost; /* NULL, or why all its samples are bad */
 };
 
 struct npz {
@@ -35,6 +37,7 @@ struct npz {
 	int fields_n;
 	struct mr_fields fields;
 	struct file *file;
+	const struct file *like; /* the first that is not lost */
 	size_t files;
 	uint64_t samples;
 	uint64_t held, room; /* bytes of all `mem`, and how many may be */
@@ -173,18 +176,18 @@ static int match_field(struct npz *s, int i, const struct mr_npy *a,
 	return mr_err_set(err, MR_EDATA,
 			  "gives samples of %s, but in %s of %s; all files "
 			  "must agree",
-			  tb, s->file[0].path, ta);
+			  tb, s->like->path, ta);
 }
 
-static int take_type(struct npz *s, const struct file *f, int i,
-		     const struct mr_npy *a, struct mr_err *err)
+static int take_type(struct npz *s, int i, const struct mr_npy *a,
+		     struct mr_err *err)
 {
 	struct mr_spec spec;
 	int e = check_array(s, a, err);
 
 	if (e)
 		return e;
-	if (f != s->file)
+	if (s->like)
 		return match_field(s, i, a, err);
 	spec = sample_spec(s, a);
 	mr_fields_add(&s->fields, s->names[i], spec.dtype, spec.ndim,
@@ -241,7 +244,7 @@ static int open_array(struct npz *s, struct file *f, int i,
 
 	if (e)
 		return e;
-	e = take_type(s, f, i, &a, err);
+	e = take_type(s, i, &a, err);
 	if (!e && s->each == EACH_ROW)
 		e = check_rows(s, f, i, &a, err);
 	if (e) {
@@ -289,19 +292,61 @@ static bool all_unpacked(const struct npz *s, const struct file *f)
 	return true;
 }
 
-static int open_one(struct npz *s, struct file *f, struct mr_arena *mem,
+static void drop_parts(const struct npz *s, struct file *f)
+{
+	for (int i = 0; f->part && i < s->fields_n; i++)
+		free(f->part[i].mem);
+	free(f->part);
+	f->part = NULL;
+}
+
+static void forget_names(struct npz *s)
+{
+	for (int i = 0; i < s->fields_n; i++)
+		free(s->names[i]);
+	s->fields_n = 0;
+}
+
+/* It is as many bad samples as its arrays have rows, or one. */
+static int lose(struct npz *s, struct file *f, struct mr_err *err)
+{
+	struct mr_err other;
+
+	f->lost = mr_strdup(err->text, &other);
+	if (!f->lost) {
+		*err = other;
+		return MR_ENOMEM;
+	}
+	drop_parts(s, f);
+	if (!s->like && !*s->array)
+		forget_names(s); /* which may have been its own */
+	f->rows = f->rows ? f->rows : 1;
+	return 0;
+}
+
+static int open_one(struct npz *s, struct file *f,
+		    const struct mr_source_env *env, struct mr_arena *mem,
 		    struct libdeflate_decompressor **d, struct mr_err *err)
 {
+	struct mr_fields fields = s->fields;
+	uint64_t held = s->held;
 	int e = mr_input_open(&f->in, f->path, err);
 
 	if (!e)
 		e = open_members(s, f, mem, d, err);
 	mr_arena_reset(mem);
+	if (e && mr_part_forgiven(env, s->files, e)) {
+		s->fields = fields;
+		s->held = held;
+		e = lose(s, f, err);
+	} else if (!e && !s->like) {
+		s->like = f;
+	}
 	if (e)
 		return e;
 	if (s->each == EACH_FILE)
 		f->rows = 1;
-	if (s->each == EACH_FILE || all_unpacked(s, f)) {
+	if (s->each == EACH_FILE || f->lost || all_unpacked(s, f)) {
 		mr_input_close(f->in);
 		f->in = NULL;
 	}
@@ -356,11 +401,13 @@ static int open_npz(void *self, const struct mr_source_env *env,
 	s->room = room_of(s, env);
 	mr_arena_init(&mem, s->room > LIST_MAX ? s->room : LIST_MAX);
 	for (size_t i = 0; !e && i < s->files; i++)
-		e = open_one(s, &s->file[i], &mem, &d, err);
+		e = open_one(s, &s->file[i], env, &mem, &d, err);
 	mr_arena_fini(&mem);
 	libdeflate_free_decompressor(d);
 	if (e)
 		return e;
+	if (!s->like)
+		return mr_err_set(err, MR_EDATA, "%s", s->file[0].lost);
 	if (!s->samples)
 		return mr_err_set(err, MR_EDATA,
 				  "%s: the data set is empty: its arrays have "
@@ -381,18 +428,15 @@ static void close_npz(void *self)
 	for (size_t i = 0; i < s->files; i++) {
 		struct file *f = &s->file[i];
 
-		for (int k = 0; f->part && k < s->fields_n; k++)
-			free(f->part[k].mem);
-		free(f->part);
+		drop_parts(s, f);
 		mr_input_close(f->in);
 		free(f->path);
+		free(f->lost);
 	}
 	free(s->file);
-	for (int i = 0; i < s->fields_n; i++)
-		free(s->names[i]);
+	forget_names(s);
 	s->file = NULL;
 	s->files = 0;
-	s->fields_n = 0;
 }
 
 static uint64_t count(const void *self)
@@ -488,6 +532,8 @@ static int load(const struct mr_load *ld, struct mr_tensor *t)
 	const struct npz *s = ld->self;
 	const struct file *f = file_of(s, ld->index);
 
+	if (f->lost)
+		return mr_err_set(ld->err, MR_EDATA, "%s", f->lost);
 	return s->each == EACH_ROW ? load_row(ld, f, t) : load_file(ld, f, t);
 }
 
