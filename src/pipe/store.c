@@ -184,8 +184,8 @@ static int check_place(const struct job *j, const struct mr_pipeline *p,
 	size_t parent = 0;
 	char *place = place_of(j->opt->out, &parent);
 	bool changes = place && is_listed(&p->stage[0], place);
-	bool makes = place && j->opt->to == MR_TO_RECORDS &&
-		     access(place, F_OK);
+	bool makes =
+		place && j->opt->to == MR_TO_RECORDS && access(place, F_OK);
 
 	for (size_t i = 0; makes && !changes && i < j->meta.stamps; i++)
 		changes = strlen(j->meta.stamp[i].path) == parent &&
