@@ -153,23 +153,42 @@ void mr_batch_release(struct mr_batch *b)
 
 /* ---- starting and stopping ---- */
 
+/* Whether the sizes of batches show only when they are made. */
+static bool varies(const struct mr_loader *l)
+{
+	return l->plan.ragged || l->plan.afters;
+}
+
+/* Batches that are enough for no worker to wait for another. Large ones, whose
+ * memory costs time as well: one for each worker, and two. */
+static unsigned enough(const struct mr_loader *l)
+{
+	unsigned few = (unsigned)l->threads + 2;
+	bool large = varies(l) && atomic_load(&l->batch_max) >= MR_STOCK;
+
+	return large && few < l->wanted_ring ? few : l->wanted_ring;
+}
+
 /* Batches that may be in work ahead of `head`: all of the ring, or fewer
  * when ragged or packed batches turn out large. */
 static unsigned depth(const struct mr_loader *l)
 {
 	size_t most = atomic_load(&l->batch_max);
+	unsigned want = enough(l);
 	uint64_t fit;
 
-	if (!l->plan.ragged && !l->plan.afters)
+	if (!varies(l))
 		return l->ring;
 	if (!most)
 		return l->ring < 2 ? l->ring : 2;
+	if (want > l->ring)
+		want = l->ring;
 	/* Half for batches in work (runs and their joined copy), the rest for
 	 * those that are ready or with the user, areas, and fetch. */
 	fit = l->budget.max / 2 / most;
 	if (atomic_load(&l->budget.used) > l->budget.max || fit < 1)
 		fit = 1;
-	return fit < l->ring ? (unsigned)fit : l->ring;
+	return fit < want ? (unsigned)fit : want;
 }
 
 static void publish_limit(struct mr_loader *l)
@@ -600,7 +619,7 @@ void mr_loader_stats(struct mr_loader *l, struct mr_stats *st)
 		.end_ns = start && end ? end : now,
 		.steps = l->pipeline->n - (l->plan.batched ? 1 : 0),
 		.consumer_ns = mr_counted(&l->wait_ns),
-		.shallow = depth(l) < l->wanted_ring,
+		.shallow = depth(l) < enough(l),
 	};
 
 	in.name[0] = "read";

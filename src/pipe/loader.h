@@ -40,7 +40,11 @@ struct mr_slot {
 	_Atomic(struct mr_batch *) batch; /* NULL until somebody enters */
 };
 
-enum { MR_RUNS = 256, MR_MADE_AHEAD = 64 };
+enum {
+	MR_RUNS = 256,
+	MR_MADE_AHEAD = 64,
+	MR_STOCK = 16 << 20, /* bytes of small batches that may be ready */
+};
 enum mr_slot_state { MR_SLOT_BUSY, MR_SLOT_READY, MR_SLOT_AWAITED };
 
 struct mr_loader {

@@ -17,8 +17,7 @@
 enum {
 	RING_MAX = 1024,
 	CHUNK_MAX = 256,
-	STOCK = 16 << 20,  /* bytes of small batches that may be ready */
-	POSITIONS = 32768, /* and their samples */
+	POSITIONS = 32768, /* samples of small batches that may be ready */
 };
 
 #define MEMORY_MAX ((uint64_t)4 << 30)
@@ -170,7 +169,7 @@ static int size_ring(struct mr_loader *l, struct mr_err *err)
 	const struct mr_plan *p = &l->plan;
 	size_t batch = batch_cost(p), row = batch / (size_t)l->rows + 1;
 	uint64_t chunk = p->ragged ? 16 : ((size_t)512 << 10) / row;
-	uint64_t ring, fit, stock = STOCK / batch;
+	uint64_t ring, fit, stock = MR_STOCK / batch;
 	char need[32], have[32];
 
 	l->min_chunk =
@@ -179,7 +178,7 @@ static int size_ring(struct mr_loader *l, struct mr_err *err)
 		chunk = CHUNK_MAX;
 	if (chunk < l->min_chunk)
 		chunk = l->min_chunk;
-	ring = (batch < STOCK ? 4 : 2) +
+	ring = (batch < MR_STOCK ? 4 : 2) +
 	       (2 * (uint64_t)l->threads * chunk + l->rows - 1) / l->rows;
 	if (p->ragged)
 		ring = 4 + 2 * (uint64_t)l->threads;
