@@ -198,6 +198,15 @@ void mr_setting_store(struct mr_setting *s, const struct mr_storage_limits *l,
 	s->fit_s = 0;
 }
 
+/* As it was when the job was measured: on a machine that others share, P may
+ * have been another then. */
+static void setting_then(const struct mr_diagnosis *d, struct mr_setting *s)
+{
+	mr_setting_of(d, s);
+	if (d->p_then > 0 && d->p.n && d->p.mean > 0)
+		s->cpu = d->p_then / d->p.mean;
+}
+
 double mr_model_error(const struct mr_diagnosis *d)
 {
 	struct mr_setting s;
@@ -205,7 +214,7 @@ double mr_model_error(const struct mr_diagnosis *d)
 
 	if (!(d->as_f.n || d->as_p.n) || !(d->rate > 0))
 		return 0;
-	mr_setting_of(d, &s);
+	setting_then(d, &s);
 	mr_predict(d, &s, &o);
 	return o.rate / d->rate - 1;
 }
@@ -221,7 +230,7 @@ void mr_setting_fit(const struct mr_diagnosis *d, struct mr_setting *s)
 	if (!strcmp(d->bottleneck, "accelerator") || !(d->rate > 0) ||
 	    !(d->as_f.n || d->as_p.n))
 		return;
-	mr_setting_of(d, &now);
+	setting_then(d, &now);
 	for (int i = 0; i < FIT_ROUNDS; i++) {
 		now.fit_p = cpu ? fit : 0;
 		now.fit_s = storage ? fit : 0;
@@ -278,10 +287,17 @@ double mr_model_cached(const struct mr_diagnosis *d, double rate, double hits)
 	return 1 / (hits / cached + (1 - hits) / rate);
 }
 
+/* What the job lacks of P goes with its reads where these are made ahead: with
+ * all samples in a cache nothing was seen to be lacking. */
+static bool lacks_by_reading(const struct mr_diagnosis *d)
+{
+	return !d->direct && d->pa.n;
+}
+
 static double prepares(const struct mr_diagnosis *d, const struct mr_setting *s)
 {
 	return mr_model_prep(d, s->threads) * s->cpu *
-	       (s->fit_p > 0 ? s->fit_p : 1);
+	       (s->fit_p > 0 && !lacks_by_reading(d) ? s->fit_p : 1);
 }
 
 static double prep_rate(const struct mr_diagnosis *d,
@@ -297,13 +313,16 @@ static double prep_rate(const struct mr_diagnosis *d,
 static double ahead_rate(const struct mr_diagnosis *d,
 			 const struct mr_setting *s, const struct mr_outcome *o)
 {
-	double p = prepares(d, s);
+	double p = prepares(d, s), more = 0;
 	double read = s->lru ? 1 : 1 - o->hits;
 
-	if (!d->pa.n || !(d->pa.mean > 0) || !(p > 0) ||
-	    d->pa.mean >= d->p.mean || o->hits >= 1)
+	if (!(p > 0) || o->hits >= 1)
 		return o->p;
-	return 1 / (1 / o->p + read * (d->p.mean / d->pa.mean - 1) / p);
+	if (d->pa.n && d->pa.mean > 0 && d->pa.mean < d->p.mean)
+		more = d->p.mean / d->pa.mean - 1;
+	if (s->fit_p > 0 && lacks_by_reading(d))
+		more += 1 / s->fit_p - 1;
+	return 1 / (1 / o->p + read * more / p);
 }
 
 static double storage_rate(const struct mr_diagnosis *d,

@@ -103,9 +103,7 @@ struct mr_pace mr_trial_pace(const struct mr_setup *w, const struct mr_trial *t)
 	};
 }
 
-/* What was prepared ahead, and how large claims of the workers have grown, is
- * of a time when nothing was slow: begin anew at the same place. */
-static int begin_anew(struct mr_loader *l, struct mr_err *err)
+int mr_trial_rest(struct mr_loader *l, struct mr_err *err)
 {
 	struct mr_state at;
 
@@ -127,7 +125,7 @@ static int fill(const struct mr_setup *w, const struct mr_trial *t,
 				 err);
 	*unfilled = e == MR_AGAIN;
 	if (!e || *unfilled)
-		e = begin_anew(l, err);
+		e = mr_trial_rest(l, err);
 	/* Not before: what is in flight would take its turns. */
 	if (l->shape)
 		mr_shape_pause(l->shape, false);
@@ -146,7 +144,7 @@ static int run_cold(const struct mr_pace *pace, struct mr_loader *l,
 	do {
 		e = mr_loader_evict(l, NULL, NULL, err);
 		if (!e)
-			e = begin_anew(l, err);
+			e = mr_trial_rest(l, err);
 		if (!e)
 			e = mr_pace(l, pace, out, err);
 		rounds++;
@@ -164,9 +162,7 @@ int mr_trial_measure(const struct mr_setup *w, const struct mr_trial *t,
 	struct mr_pace pace = mr_trial_pace(w, t);
 	struct mr_trial_found got = { 0 };
 	struct mr_paced paced = { 0 };
-	int e = t->fill ? fill(w, t, l, &got.unfilled, err) :
-		t->anew ? begin_anew(l, err) :
-			  0;
+	int e = t->fill ? fill(w, t, l, &got.unfilled, err) : 0;
 
 	if (!e && t->evict)
 		e = run_cold(&pace, l, &paced, &got.stayed, err);

@@ -54,7 +54,6 @@ struct mr_trial {
 	bool ahead;		   /* samples are read ahead from the start */
 	bool paced;		   /* there is an accelerator */
 	double seconds;		   /* to measure, at a scale of 1 */
-	bool anew;		   /* without what was prepared before */
 	bool fill;		   /* first fill the cache, at full speed, */
 	int epochs;		   /* in so many epochs */
 	bool evict; /* then make it cold, and go no further than an epoch,
@@ -92,6 +91,14 @@ struct mr_pace mr_trial_pace(const struct mr_setup *w,
 int mr_trial_measure(const struct mr_setup *w, const struct mr_trial *t,
 		     struct mr_loader *l, struct mr_trial_found *found,
 		     struct mr_err *err);
+
+/*
+ * Ends the loader's work, which would go on until its ring is full, beside
+ * what is measured next. It goes on at the same place when it is asked for a
+ * batch, without what was prepared ahead and how large claims of the workers
+ * have grown, which is of a time when nothing was slow.
+ */
+int mr_trial_rest(struct mr_loader *l, struct mr_err *err);
 
 /* All of it: opens, measures, closes. st: the loader's, or NULL. */
 int mr_trial_run(const struct mr_setup *w, const struct mr_trial *t,

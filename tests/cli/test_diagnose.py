@@ -91,6 +91,16 @@ def test_equally_fast_ones_are_balanced(mill, g, p, s):
             assert name in d["verdict"]["evidence"]
 
 
+def test_what_runs_beside_the_preparation_has_the_cpu_to_itself(mill):
+    """Small batches, of which hundreds are prepared ahead."""
+    for attempt in range(4):
+        d = diagnose(mill, *job(2000, 300, 3000), seconds=str(3 + attempt))
+        if d["pa"]["mean"] > 0.7 * d["p"]["mean"]:
+            break
+    assert d["pa"]["mean"] > 0.7 * d["p"]["mean"]
+    assert d["as_p"]["mean"] > 0.7 * d["p"]["mean"]
+
+
 # ---- odd jobs ----
 
 @pytest.mark.parametrize("pipeline", [
