@@ -109,7 +109,6 @@ struct mr_diagnosis {
 	struct mr_figure pa;	  /* P when samples are read ahead, from a
 				   * storage without limits */
 	struct mr_figure as_g, as_p, as_f;
-	double p_then;	       /* P just before and after as_f; 0: not known */
 	struct mr_figure page; /* as_f with an LRU page cache of that size */
 	int points;	       /* P by threads, ascending */
 	struct mr_diag_point curve[MR_CURVE_MAX];

@@ -49,8 +49,7 @@ static const struct key measured[] = {
 	KEY(D, s, FIGURE),	    KEY(D, c, FIGURE),
 	KEY(D, pc, FIGURE),	    KEY(D, pa, FIGURE),
 	MUST(D, as_g, FIGURE),	    KEY(D, as_p, FIGURE),
-	KEY(D, as_f, FIGURE),	    KEY(D, p_then, REAL),
-	KEY(D, page, FIGURE),
+	KEY(D, as_f, FIGURE),	    KEY(D, page, FIGURE),
 };
 
 #define L struct mr_storage_limits

@@ -198,15 +198,6 @@ void mr_setting_store(struct mr_setting *s, const struct mr_storage_limits *l,
 	s->fit_s = 0;
 }
 
-/* As it was when the job was measured: on a machine that others share, P may
- * have been another then. */
-static void setting_then(const struct mr_diagnosis *d, struct mr_setting *s)
-{
-	mr_setting_of(d, s);
-	if (d->p_then > 0 && d->p.n && d->p.mean > 0)
-		s->cpu = d->p_then / d->p.mean;
-}
-
 double mr_model_error(const struct mr_diagnosis *d)
 {
 	struct mr_setting s;
@@ -214,7 +205,7 @@ double mr_model_error(const struct mr_diagnosis *d)
 
 	if (!(d->as_f.n || d->as_p.n) || !(d->rate > 0))
 		return 0;
-	setting_then(d, &s);
+	mr_setting_of(d, &s);
 	mr_predict(d, &s, &o);
 	return o.rate / d->rate - 1;
 }
@@ -230,7 +221,7 @@ void mr_setting_fit(const struct mr_diagnosis *d, struct mr_setting *s)
 	if (!strcmp(d->bottleneck, "accelerator") || !(d->rate > 0) ||
 	    !(d->as_f.n || d->as_p.n))
 		return;
-	setting_then(d, &now);
+	mr_setting_of(d, &now);
 	for (int i = 0; i < FIT_ROUNDS; i++) {
 		now.fit_p = cpu ? fit : 0;
 		now.fit_s = storage ? fit : 0;

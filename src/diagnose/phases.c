@@ -332,6 +332,8 @@ static void end_turns(struct mr_phases *p)
 			scale(&d->curve[i].rate, d->p.mean);
 	scale(&d->pc, d->p.mean);
 	scale(&d->pa, d->p.mean);
+	mr_loader_close(p->steps);
+	p->steps = NULL;
 }
 
 static void add_point(struct mr_diagnosis *d, int threads,
@@ -580,23 +582,6 @@ static int with_page_cache(struct mr_phases *p, struct mr_err *err)
 	return e;
 }
 
-/* What the job lacks of P is that of the same seconds: P before and after it,
- * unless its files are evicted, which P has in memory. */
-static int job_and_turns(struct mr_phases *p, const struct mr_trial *t,
-			 struct mr_err *err)
-{
-	bool turns = p->steps && !t->evict;
-	int n = p->turns, e = turns ? take_turn(p, NULL, err) : 0;
-
-	if (!e)
-		e = run(p, t, &p->d->as_f, NULL, err);
-	if (!e && turns)
-		e = take_turn(p, NULL, err);
-	if (!e && p->turns == n + 2)
-		p->d->p_then = (p->turn[n] + p->turn[n + 1]) / 2;
-	return e;
-}
-
 static int the_job(struct mr_phases *p, struct mr_err *err)
 {
 	struct mr_diagnosis *d = p->d;
@@ -625,7 +610,7 @@ static int the_job(struct mr_phases *p, struct mr_err *err)
 		p->slept_f = true;
 		return 0;
 	}
-	e = job_and_turns(p, &t, err);
+	e = run(p, &t, &d->as_f, NULL, err);
 	if (!e && *profile && d->cache_share > 0 && d->cache_share < 1 &&
 	    !p->job_only)
 		e = with_page_cache(p, err);
@@ -640,7 +625,7 @@ int mr_phases_run(struct mr_phases *p, struct mr_err *err)
 	p->with.step = p->d->step_seconds;
 	p->with.stop = tell;
 	p->with.data = p;
-	p->planned = p->with.scale * (WARM_FIRST + 2 + 10 * TURN + READING +
+	p->planned = p->with.scale * (WARM_FIRST + 2 + 8 * TURN + READING +
 				      2 * COLD + 1 + PACED + JOB);
 	e = choose(p, err);
 	if (!e)
@@ -662,6 +647,7 @@ int mr_phases_run(struct mr_phases *p, struct mr_err *err)
 		e = curve(p, err);
 	if (!e)
 		e = reading(p, err);
+	end_turns(p);
 	if (!e)
 		e = accelerator_alone(p, err);
 	if (!e)
@@ -670,9 +656,6 @@ int mr_phases_run(struct mr_phases *p, struct mr_err *err)
 		e = storage_alone(p, err);
 	if (!e)
 		e = the_job(p, err);
-	end_turns(p);
-	mr_loader_close(p->steps);
-	p->steps = NULL;
 	note_sleep(p);
 	if (e && e != MR_ESTATE)
 		mr_err_prefix(err, "%s: ", p->phase);
