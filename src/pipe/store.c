@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/hash.h"
 #include "core/mem.h"
 #include "core/param.h"
 #include "core/str.h"
@@ -367,6 +368,8 @@ static int probe(struct job *j, double *mean, struct mr_err *err)
 	if (e < 0)
 		return e;
 	*mean = n ? (double)bytes / (double)n : 1;
+	if (n && j->opt->to == MR_TO_RECORDS)
+		*mean -= MR_RECORD_SEAL;
 	return 0;
 }
 
@@ -489,28 +492,33 @@ static int put_hole(struct job *j, struct mr_loader *l, uint64_t index,
 		    struct mr_err *err)
 {
 	char key[4096], why[1024];
+	size_t n;
 
 	if (j->opt->to != MR_TO_RECORDS)
-		return mr_writer_put(&j->writer, "", 0, "", true, err);
+		return mr_writer_put(&j->writer, "", 0, 0, "", true, err);
 	l->plan.source->key(l->plan.source_self, index, key, sizeof(key));
 	memset(why, 0, sizeof(why));
 	bad_reason(l, index, why, sizeof(why) - MR_RECORD_ALIGN);
-	return mr_writer_put(&j->writer, why,
-			     mr_round_up(strlen(why) + 1, MR_RECORD_ALIGN), key,
-			     true, err);
+	n = mr_round_up(strlen(why) + 1, MR_RECORD_ALIGN);
+	return mr_writer_put(&j->writer, why, n, XXH3_64bits(why, n), key, true,
+			     err);
 }
 
 static int put_row(struct job *j, const struct mr_batch *b, uint64_t row,
 		   struct mr_err *err)
 {
 	const struct mr_field *f = mr_batch_field(b, 0);
-	const uint8_t *p = f->tensor.data;
+	const uint8_t *p = (uint8_t *)f->tensor.data + f->offsets[row];
+	size_t n = (size_t)(f->offsets[row + 1] - f->offsets[row]);
+	uint64_t checksum = 0;
 	char key[4096];
 
 	mr_batch_key(b, row, key, sizeof(key));
-	return mr_writer_put(&j->writer, p + f->offsets[row],
-			     (size_t)(f->offsets[row + 1] - f->offsets[row]),
-			     key, false, err);
+	if (j->opt->to == MR_TO_RECORDS) {
+		n -= MR_RECORD_SEAL;
+		checksum = mr_record_sealed(p, n);
+	}
+	return mr_writer_put(&j->writer, p, n, checksum, key, false, err);
 }
 
 /* Appends the records of a batch: of each position the row that stands for

@@ -19,6 +19,17 @@ struct mr_packer {
 	bool named; /* fields are called by the extensions that they had */
 };
 
+/*
+ * Behind each record that mr_pack_record makes stands its seal, which does not
+ * go into the file: the checksum, taken while the record is in the cache of
+ * the CPU that made it.
+ */
+enum { MR_RECORD_SEAL = MR_RECORD_ALIGN };
+
+/* The checksum of the record at `record`, whose seal is not part of
+ * `length`. */
+uint64_t mr_record_sealed(const uint8_t *record, size_t length);
+
 extern const struct mr_op mr_pack_record, mr_pack_tar, mr_pack_tfrecord;
 
 #endif

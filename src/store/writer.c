@@ -262,17 +262,16 @@ int mr_writer_note(struct mr_writer *w, const struct mr_shard_entry *entry,
 }
 
 int mr_writer_put(struct mr_writer *w, const void *record, size_t length,
-		  const char *key, bool bad, struct mr_err *err)
+		  uint64_t checksum, const char *key, bool bad,
+		  struct mr_err *err)
 {
 	struct mr_shard_entry x = { .offset = w->offset,
 				    .length = length,
+				    .checksum = checksum,
 				    .bad = bad };
 	size_t len = strnlen(key, KEY_MAX);
-	int e;
+	int e = write_at(w, record, length, err);
 
-	if (w->kind == MR_CONTAINER_RECORDS)
-		x.checksum = XXH3_64bits(record, length);
-	e = write_at(w, record, length, err); /* while it is in the cache */
 	if (e)
 		return e;
 	w->meta->bad += bad;

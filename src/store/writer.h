@@ -58,10 +58,11 @@ int mr_writer_open(struct mr_writer *w, const char *dir, struct mr_meta *m,
 int mr_writer_check(const char *dir, const struct mr_meta *m,
 		    struct mr_err *err);
 
-/* The next sample: its record and its key. A bad one has the reason as its
- * record. */
+/* The next sample: its record with its XXH3, and its key. A bad one has the
+ * reason as its record. */
 int mr_writer_put(struct mr_writer *w, const void *record, size_t length,
-		  const char *key, bool bad, struct mr_err *err);
+		  uint64_t checksum, const char *key, bool bad,
+		  struct mr_err *err);
 /* Notes in the journal what was given. It may be ahead of the file by what
  * waits to be written; who goes on believes it as far as the records are
  * there. */
