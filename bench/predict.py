@@ -4,8 +4,10 @@ with other caches, storages and accelerators, predicted and then measured.
 
 What the CPU limits is as certain as the machine's speed is: a reference, the
 job with all samples in its cache, is measured around the diagnosis and after
-each point that the CPU limits. How far the reference went is told beside the
-errors, and so are the errors with that taken out."""
+each point that the CPU limits (the one before it counts, too). How far it went
+is told beside the errors, and so are the errors with that taken out. A point
+that is off by more than half of what is allowed is measured twice more, and the
+middle one of the three counts."""
 import json
 import os
 import statistics
@@ -65,10 +67,32 @@ def predicted(env, path, cache, storage, rate):
 
 def measured(env, pipeline, cache, storage, rate):
     d = output_json([env.millrace, "diagnose", pipeline, "--json",
-                     "--job-only", "--subset", "240", "--cache", f"{cache}%", "--storage",
-                     storage, "--accelerator", str(rate), "--seconds",
-                     "5" if env.quick else "10"])
+                     "--job-only", "--subset", "240", "--cache", f"{cache}%",
+                     "--storage", storage, "--accelerator", str(rate),
+                     "--seconds", "5" if env.quick else "10"])
     return d["as_f"]["mean"]
+
+
+class Point:
+    """One prediction, and what was measured for it."""
+
+    def __init__(self, want, **where):
+        self.want = want["samples_per_s"]
+        self.limit = want["bottleneck"]
+        self.where = where
+        self.got = []           # pairs: samples/s, speed of the machine
+
+    def off(self, steady=False):
+        """Percent, of the middle one of what was measured."""
+        return statistics.median(
+            100 * (self.want * (speed if steady else 1) / got - 1)
+            for got, speed in self.got)
+
+    def told(self):
+        return {**self.where, "limit": self.limit, "predicted": self.want,
+                "measured": [got for got, _ in self.got],
+                "machine": [speed for _, speed in self.got],
+                "error": self.off(), "error_steady": self.off(steady=True)}
 
 
 def compare(env, name, pipeline, points, again):
@@ -77,9 +101,19 @@ def compare(env, name, pipeline, points, again):
             measured(env, pipeline, 100, "ssd", 1e6))
         return again[name][-1]
 
-    before = reference()
+    def measure(point, cache, storage, rate):
+        sides = [again[name][-1]]
+        got = measured(env, pipeline, cache, storage, rate)
+        if point.limit in CPU:
+            sides.append(reference())
+            point.got.append((got, statistics.mean(sides) / usual))
+        else:
+            point.got.append((got, 1))
+
+    reference()
     path, p = diagnosed(env, name, pipeline)
-    usual = (before + reference()) / 2
+    reference()
+    usual = statistics.mean(again[name])
     for storage in STORAGES:
         for speed, share in ACCELERATORS.items():
             rate = round(p * share, 3)
@@ -87,19 +121,13 @@ def compare(env, name, pipeline, points, again):
                 if env.quick and cache % 50:
                     continue
                 want = predicted(env, path, cache, storage, rate)
-                got = measured(env, pipeline, cache, storage, rate)
-                speed_now = (reference() / usual if want["bottleneck"] in CPU
-                             else 1)
-                points.append({"pipeline": name, "storage": storage,
-                               "accelerator": speed, "rate": rate,
-                               "cache": cache, "limit": want["bottleneck"],
-                               "predicted": want["samples_per_s"],
-                               "measured": got, "machine": speed_now,
-                               "error": 100 * (
-                                   want["samples_per_s"] / got - 1),
-                               "error_steady": 100 * (
-                                   want["samples_per_s"] * speed_now / got -
-                                   1)})
+                point = Point(want, pipeline=name, storage=storage,
+                              accelerator=speed, rate=rate, cache=cache)
+                measure(point, cache, storage, rate)
+                if abs(point.off()) > WORST / 2:
+                    for _ in range(2):
+                        measure(point, cache, storage, rate)
+                points.append(point.told())
         here = [abs(x["error"]) for x in points
                 if x["pipeline"] == name and x["storage"] == storage]
         with open(os.path.join(env.out, "predict-points.json"), "w") as f:
@@ -121,7 +149,8 @@ def rows(points):
                    f"{statistics.median(errors):.1f} %",
                    f"{abs(worst['error']):.1f} %",
                    f"{worst['accelerator']}, cache {worst['cache']} %: "
-                   f"{worst['predicted']:.0f} for {worst['measured']:.0f}/s")
+                   f"{worst['predicted']:.0f} for "
+                   f"{statistics.median(worst['measured']):.0f}/s")
 
 
 def main(env, report):

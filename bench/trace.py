@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a trace costs: the same run without one, with all its spans, with
 counters per step, with samples of the program counter."""
+import copy
 import os
 import re
 import shutil
@@ -22,6 +23,7 @@ WAYS = {
     "spans, 1 kHz samples": (["--events", "none", "--sample", "1000"], 2.0),
     "spans, counters, 1 kHz samples": (["--sample", "1000"], None),
 }
+PERF = "untraced, perf record -F 1000 -g"
 SMALL = {
     "spans": (["--events", "none"], 10.0),
     "spans, counters": ([], None),
@@ -54,6 +56,27 @@ def job(env, title, name, pipeline, epochs, options, files):
     return run
 
 
+def by_perf(env, title, pipeline, epochs):
+    """The tool that people know for it, on the untraced run; what it takes
+    itself is counted, as our recorder is."""
+    path = os.path.join(env.out, "perf.data")
+
+    def run():
+        words = [env.millrace, "run", "--json", pipeline, "--threads", "2",
+                 "--epochs", str(epochs)]
+        before = os.times()
+        subprocess.run(["perf", "record", "-q", "-e", "cpu-clock", "-F",
+                        "1000", "-g", "-o", path, "--", *words], check=True,
+                       capture_output=True)
+        after = os.times()
+        os.unlink(path)
+        return {f"{title}, {PERF}": after.elapsed - before.elapsed,
+                f"{title}, {PERF}, CPU":
+                after.children_user + after.children_system -
+                before.children_user - before.children_system}
+    return run
+
+
 def compare(env, report, title, pipeline, ways, rounds):
     epochs = epochs_for(env.seconds, lambda n: env.run(
         pipeline, "--threads", 2, "--epochs", n))
@@ -61,7 +84,9 @@ def compare(env, report, title, pipeline, ways, rounds):
     files = {}
     jobs = {n: job(env, title, n, pipeline, epochs, o, files)
             for n, o in [("untraced", None)] + [
-                (n, o) for n, (o, _) in ways.items()]}
+                (n, o) for n, (o, _) in ways.items() if n != PERF]}
+    if PERF in ways:
+        jobs[PERF] = by_perf(env, title, pipeline, epochs)
     values, failed = interleave(jobs, rounds)
     for name, reason in failed.items():
         report.fail(f"{title}, {name}", reason)
@@ -139,7 +164,7 @@ def timer(env, report):
 
 
 def main(env, report):
-    rounds = 2 if env.quick else 21
+    rounds = 2 if env.quick else 15
     report.setting(rounds=rounds, threads=2, cache="warm",
                    clock="spawn to exit; CPU: user and system, all threads")
     report.note("by CPU time, which other programs on the machine disturb "
@@ -149,7 +174,14 @@ def main(env, report):
     except Failed as e:
         report.fail("photos", str(e))
         ph = photos.small(env)
-    compare(env, report, "photos", images.pipeline(ph), WAYS, rounds)
+    ways = dict(WAYS)
+    if shutil.which("perf"):
+        ways[PERF] = ([], None)
+    else:
+        report.note("no perf: not compared with it")
+    longer = copy.copy(env)
+    longer.seconds *= 3         # that starting and ending do not show
+    compare(longer, report, "photos", images.pipeline(ph), ways, rounds)
     timer(env, report)
     instructions(env, report, images.pipeline(ph))
     path, _ = data.npy(env, SIZE, data.total(env, 6)[0])
