@@ -267,6 +267,15 @@ double mr_model_meet(double prep, double storage)
 	return soft_least(prep, storage, SOFT_SAMPLE);
 }
 
+double mr_model_all_hits(double p, double measured, double saves)
+{
+	double most = saves < 1 / p ? 1 / (1 / p - saves) : measured;
+
+	if (measured < p)
+		return p;
+	return measured < most ? measured : most;
+}
+
 double mr_model_cached(const struct mr_diagnosis *d, double rate, double hits)
 {
 	double cached;

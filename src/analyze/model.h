@@ -63,6 +63,14 @@ double mr_model_error(const struct mr_diagnosis *d);
 /* Preparation by so many threads, everything in memory. */
 double mr_model_prep(const struct mr_diagnosis *d, double threads);
 
+/*
+ * P with all samples in `cache ram=`, by what was measured and by what can be:
+ * not below P, and not above what is left of P without the seconds that a hit
+ * saves, a sample and all threads together. A machine's speed differs by more
+ * than that from one second to the next.
+ */
+double mr_model_all_hits(double p, double measured, double saves);
+
 /* Preparation at that rate when a share of the samples comes from `cache
  * ram=`, which skips the read and its copy, and the steps before it. */
 double mr_model_cached(const struct mr_diagnosis *d, double rate, double hits);

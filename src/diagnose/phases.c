@@ -318,6 +318,29 @@ static int prepare_alone(struct mr_phases *p, struct mr_err *err)
 	return learn_bytes(p, err);
 }
 
+/* Seconds that a hit saves, of all threads together: the read, and the steps
+ * before the cache. */
+static double hit_saves(const struct mr_phases *p)
+{
+	const struct mr_diagnosis *d = p->d;
+	double saves = d->c.n && d->c.mean > 0 ? 1 / d->c.mean : 0;
+
+	for (int k = 1; k < p->job.place && k < d->steps; k++)
+		saves += d->step[k].us / 1e6 / d->threads;
+	return saves;
+}
+
+static void bound_hits(struct mr_phases *p)
+{
+	struct mr_diagnosis *d = p->d;
+	double had = d->pc.mean, can;
+
+	if (!d->pc.n || !d->c.n || !(d->p.mean > 0) || !(had > 0))
+		return;
+	can = mr_model_all_hits(d->p.mean, had, hit_saves(p));
+	scale(&d->pc, can / had);
+}
+
 /* P is what all its turns say, and what was taken beside it follows. */
 static void end_turns(struct mr_phases *p)
 {
@@ -332,6 +355,7 @@ static void end_turns(struct mr_phases *p)
 			scale(&d->curve[i].rate, d->p.mean);
 	scale(&d->pc, d->p.mean);
 	scale(&d->pa, d->p.mean);
+	bound_hits(p);
 	mr_loader_close(p->steps);
 	p->steps = NULL;
 }

@@ -545,6 +545,21 @@ static void test_what_the_cpu_lacks_is_lacking_with_any_storage(void **state)
 	mr_diagnosis_fini(&d);
 }
 
+/* ---- a cache that holds all ---- */
+
+static void test_hits_save_no_more_than_what_they_skip(void **state)
+{
+	(void)state;
+	/* 1 ms a sample, of which a hit saves 0.1 */
+	assert_near(mr_model_all_hits(1000, 1050, 1e-4), 1050, 1e-6);
+	assert_near(mr_model_all_hits(1000, 1500, 1e-4), 1 / 9e-4, 1e-6);
+	assert_near(mr_model_all_hits(1000, 1000, 0), 1000, 1e-6);
+	/* and take no longer than what they stand for */
+	assert_near(mr_model_all_hits(1000, 900, 1e-4), 1000, 1e-6);
+	/* a cache behind all the work: as fast as it was measured */
+	assert_near(mr_model_all_hits(1000, 5e6, 1e-3), 5e6, 1e-6);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -578,6 +593,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_no_diagnosis_is_refused_by_name),
 		cmocka_unit_test(
 			test_what_the_cpu_lacks_is_lacking_with_any_storage),
+		cmocka_unit_test(test_hits_save_no_more_than_what_they_skip),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
