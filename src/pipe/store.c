@@ -4,19 +4,14 @@
  * each sample into its record, all threads taking part; this side takes the
  * batches in order and appends their bytes to the shards.
  */
-#include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
 
 #include "core/clock.h"
 #include "core/hash.h"
 #include "core/mem.h"
-#include "core/param.h"
 #include "core/str.h"
 #include "pipe/loader.h"
+#include "pipe/outdir.h"
 #include "pipe/split.h"
 #include "store/packer.h"
 #include "store/writer.h"
@@ -125,81 +120,6 @@ static int note_rest(struct job *j, const struct mr_pipeline *p,
 	return e;
 }
 
-/* ---- where to ---- */
-
-/* The directory as it is found from anywhere, also before it is made, and in
- * *parent the length of its folder's path; NULL: it has no place yet. */
-static char *place_of(const char *out, size_t *parent)
-{
-	char path[4096], *slash, *real = realpath(out, NULL);
-	size_t n = strlen(out);
-	struct mr_str s = { 0 };
-
-	while (n > 1 && out[n - 1] == '/')
-		n--;
-	if (!real && n < sizeof(path)) {
-		snprintf(path, sizeof(path), "%.*s", (int)n, out);
-		slash = strrchr(path, '/');
-		if (slash)
-			*slash = 0;
-		real = realpath(!slash ? "." : *path ? path : "/", NULL);
-		if (real)
-			mr_str_addf(&s, "%s/%s", strcmp(real, "/") ? real : "",
-				    slash ? slash + 1 : path);
-		free(real);
-		real = mr_str_take(&s);
-	}
-	if (real && *real)
-		*parent = (size_t)(strrchr(real, '/') - real);
-	return real;
-}
-
-/* `files` without ext= takes all that lies below its folder, but for what is
- * hidden. */
-static bool is_listed(const struct mr_stage *s, const char *place)
-{
-	const struct mr_param *dir = mr_param_find(s->source->params, "dir");
-	const struct mr_param *ext = mr_param_find(s->source->params, "ext");
-	const char *at = s->self;
-	char *root;
-	size_t n;
-	bool in;
-
-	if (strcmp(s->source->name, "files") || !dir || !ext ||
-	    **(const char *const *)(const void *)(at + ext->offset))
-		return false;
-	root = realpath(*(const char *const *)(const void *)(at + dir->offset),
-			NULL);
-	n = root ? strlen(root) : 0;
-	in = root && !strncmp(place, root, n) && (place[n] == '/' || n == 1) &&
-	     !strstr(place + n, "/.");
-	free(root);
-	return in;
-}
-
-/* A set within its own source would be a part of it; and one beside the
- * samples' files would find their folder changed when it is read. */
-static int check_place(const struct job *j, const struct mr_pipeline *p,
-		       struct mr_err *err)
-{
-	size_t parent = 0;
-	char *place = place_of(j->opt->out, &parent);
-	bool changes = place && is_listed(&p->stage[0], place);
-	bool makes =
-		place && j->opt->to == MR_TO_RECORDS && access(place, F_OK);
-
-	for (size_t i = 0; makes && !changes && i < j->meta.stamps; i++)
-		changes = strlen(j->meta.stamp[i].path) == parent &&
-			  !strncmp(j->meta.stamp[i].path, place, parent);
-	free(place);
-	return changes ? mr_err_set(err, MR_EINVAL,
-				    "--out %s: lies in a folder that the "
-				    "samples come from, which would change by "
-				    "it; choose one outside",
-				    j->opt->out) :
-			 0;
-}
-
 /* The batches, which no set holds. */
 static int note_tail(struct job *j, const struct mr_pipeline *p,
 		     struct mr_err *err)
@@ -254,7 +174,8 @@ static int make_plan(struct job *j, struct mr_err *err)
 	if (!e)
 		e = check_stages(j, err);
 	if (!e)
-		e = check_place(j, p, err);
+		e = mr_outdir_check(j->opt->out, p, &j->meta,
+				    j->opt->to == MR_TO_RECORDS, err);
 	if (!e)
 		e = note_rest(j, p, err);
 	if (!e)
@@ -425,53 +346,6 @@ static void choose_shards(struct job *j)
 		n = j->meta.samples;
 	j->meta.shards = n ? n : 1;
 	j->report->shards = j->meta.shards;
-}
-
-/* Bytes of shards that a stopped run has left. */
-static uint64_t bytes_there(const char *dir)
-{
-	DIR *d = opendir(dir);
-	const struct dirent *f;
-	struct stat st;
-	uint64_t n = 0;
-
-	while (d && (f = readdir(d)))
-		if (!strncmp(f->d_name, "shard-", 6) &&
-		    !fstatat(dirfd(d), f->d_name, &st, 0))
-			n += (uint64_t)st.st_size;
-	if (d)
-		closedir(d);
-	return n;
-}
-
-/* Room at the place where the directory is or will be; before it is made, so
- * that another try is not in the way of itself. */
-static int check_space(struct job *j, struct mr_err *err)
-{
-	char path[4096], need[32], have[32], *slash;
-	struct statvfs fs;
-
-	snprintf(path, sizeof(path), "%s", j->opt->out);
-	while (statvfs(path, &fs)) {
-		slash = strrchr(path, '/');
-		if (errno != ENOENT || (!slash && !strcmp(path, ".")))
-			return 0; /* the writer will say */
-		if (slash && slash > path)
-			*slash = 0;
-		else
-			strcpy(path, slash ? "/" : ".");
-	}
-	j->report->available = (uint64_t)fs.f_bavail * fs.f_frsize;
-	if (j->report->estimate <=
-	    j->report->available + bytes_there(j->opt->out))
-		return 0;
-	return mr_err_set(err, MR_EIO,
-			  "%s: the data set will take about %s, and %s are "
-			  "free there; choose another --out, a stronger "
-			  "--codec, or an earlier --until",
-			  j->opt->out,
-			  mr_str_size(need, (double)j->report->estimate),
-			  mr_str_size(have, (double)j->report->available));
 }
 
 /* Why sample `index` has no record: the loader keeps the first reasons. */
@@ -715,7 +589,8 @@ int mr_store(const char *pipeline, const struct mr_store_options *opt,
 	if (!e && opt->dry_run)
 		e = mr_writer_check(opt->out, &j.meta, err);
 	if (!e)
-		e = check_space(&j, err);
+		e = mr_outdir_room(opt->out, report->estimate,
+				   &report->available, err);
 	if (!e && !opt->dry_run)
 		e = mr_writer_open(&j.writer, opt->out, &j.meta,
 				   (enum mr_container)opt->to, err);
