@@ -82,10 +82,24 @@ def stolen():
         return int(f.readline().split()[8])
 
 
+def found_within(limit, error):
+    """Of some tries, in one of which the host of a virtual machine took
+    nothing: such time counts for perf and not for the clock that the steps
+    burn by."""
+    found = []
+    for _ in range(12):
+        before, e = stolen(), error()
+        if e < limit:
+            return
+        if stolen() == before:
+            found.append(e)
+    if len(found) < 3:
+        pytest.skip("the host took time in most of 12 tries")
+    assert min(found) < limit
+
+
 @slow
 def test_cpu_time_of_a_step_is_found_within_2_percent(record):
-    """In a try of which the host of a virtual machine took nothing: such time
-    counts for perf and not for the clock that the steps burn by."""
     def error():
         c = counters(record("synthetic shape=64 count=60 | burn us=10000 | "
                             "hide us=5000 | batch 10", "--threads", 2))
@@ -93,16 +107,7 @@ def test_cpu_time_of_a_step_is_found_within_2_percent(record):
         return max(abs(c[step]["task-clock"][1] / c[step]["task-clock"][0] /
                        (us * 1000) - 1)
                    for step, us in (("burn", 10000), ("hide", 5000)))
-    found = []
-    for _ in range(12):
-        before, e = stolen(), error()
-        if e < 0.02:
-            return
-        if stolen() == before:
-            found.append(e)
-    if len(found) < 3:
-        pytest.skip("the host took time in most of 12 tries")
-    assert min(found) < 0.02
+    found_within(0.02, error)
 
 
 def sums(path):
@@ -218,11 +223,12 @@ def test_of_cheap_samples_only_some_are_counted(record):
 @needs_perf
 def test_what_a_thread_counts_adds_up(record):
     """Steps and what lies outside of them are all that there was."""
-    path = record("synthetic shape=64 count=50 | burn us=4000 | batch 10",
-                  "--threads", 1)
-    at = counters(path)
-    total = sum(e["task-clock"][1] for e in at.values())
-    assert total == pytest.approx(50 * 4e6, rel=0.2)
+    def error():
+        path = record("synthetic shape=64 count=50 | burn us=4000 | batch 10",
+                      "--threads", 1)
+        total = sum(e["task-clock"][1] for e in counters(path).values())
+        return abs(total / (50 * 4e6) - 1)
+    found_within(0.2, error)
 
 
 def test_events_may_be_chosen(record):
