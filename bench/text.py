@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text: tokenize, on its first pass and later, beside tiktoken; embed beside
 bare copying; both with a second thread."""
+import concurrent.futures
 import glob
 import json
 import os
@@ -260,8 +261,13 @@ def embed(env, report, folder):
                 env.tool("bare_gather"), path, str(HEAD), str(WIDTH * size),
                 raw, str(batch), str(rounds)]))
             return r["bytes"] / r["seconds"] / 1e9
-        rate, failed = interleave({"embed": ours, "bare": bare},
-                                  env.rounds(7))
+
+        def twice():
+            """Two at once: what a second core can add to memory's pace."""
+            with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                return sum(pool.map(lambda _: bare(), range(2)))
+        rate, failed = interleave({"embed": ours, "bare": bare,
+                                   "two": twice}, env.rounds(7))
         for who, why in failed.items():
             report.fail(f"embed {dtype}, {who}", why)
         report.measure(f"embed {dtype}, rows of {WIDTH}", "GB/s",
@@ -269,6 +275,8 @@ def embed(env, report, folder):
         report.measure(f"bare gather {dtype}", "GB/s", rate.get("bare", {}))
         report.ratio(f"embed {dtype} / bare gather",
                      paired(rate.get("embed", {}), rate.get("bare", {})))
+        report.ratio(f"bare gather {dtype}, two at once / one",
+                     paired(rate.get("two", {}), rate.get("bare", {})))
 
 
 def scaling(env, report, folder):
