@@ -10,6 +10,10 @@
 /* So many times the bytes that were read come out of what unpacks them. */
 #define UNPACKS 1.05
 
+/* Shares: of the workers' time, of what an imitated storage allows. */
+#define STARVED 0.25
+#define USED_UP 0.85
+
 static void fill_step(struct mr_step_stats *s, const struct mr_stats_input *in,
 		      int i, double ns_per_tick)
 {
@@ -110,6 +114,19 @@ static void storage_evidence(struct mr_stats *st, double share)
 		 100 * share, (double)st->bytes_read / 1e6 / s, of);
 }
 
+/*
+ * Who waits for what is read ahead has nothing to do: where that is much of the
+ * time, and nobody waits for the consumer, more threads would wait as well,
+ * however long the steps take.
+ */
+static bool starved(const struct mr_stats *st, double all)
+{
+	double waits = st->budget.wait_in;
+
+	return waits > STARVED * all && waits > st->budget.wait_out &&
+	       (!(st->storage.mb_per_s > 0) || st->storage.used > USED_UP);
+}
+
 static void fill_verdict(struct mr_stats *st, const struct mr_stats_input *in,
 			 double blocked)
 {
@@ -139,7 +156,7 @@ static void fill_verdict(struct mr_stats *st, const struct mr_stats_input *in,
 			 "consumer to take batches",
 			 100 * out / all);
 		ADVICE("the data keeps up; fewer threads would do");
-	} else if (storage > cpu) {
+	} else if (storage > cpu || starved(st, all)) {
 		st->verdict.bottleneck = "storage";
 		storage_evidence(st, storage / all);
 		ADVICE("%suse faster storage, or store the samples in fewer, "

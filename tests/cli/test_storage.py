@@ -45,6 +45,18 @@ def test_storage_and_cold_do_not_change_the_batches(mill, files, fetch, env):
                            *more, env=env) == want
 
 
+def test_storage_that_gives_all_it_has_is_the_verdict_beside_dear_steps(
+        mill, files):
+    """Of each 5 ms that a thread has for a sample, 2.9 are work: more threads
+    would be of no use."""
+    r = mill.json("run", f"files {files} | burn us=2900 | batch 16",
+                  "--plugins", mill.build / "tests" / "work.so", "--storage",
+                  "latency=1ms,iops=400", "--fetch", "ahead", "--threads", 2,
+                  "--epochs", 3)
+    assert r["budget"]["steps"] > r["budget"]["wait_in"]
+    assert r["verdict"]["bottleneck"] == "storage", r["verdict"]
+
+
 @pytest.mark.parametrize("fetch", ["direct", "ahead", "auto"])
 def test_slow_storage_is_the_verdict_and_is_reported(mill, files, fetch):
     r = mill.json("run", f"files {files} | batch 16", "--storage",
