@@ -11,8 +11,6 @@
 #include "kernel/stream.h"
 #include "op/op.h"
 
-enum { ASK_BYTES = 512 };
-
 struct embed {
 	const char *table;
 	uint8_t *map; /* the file, shared by all threads and processes */
@@ -214,21 +212,6 @@ static void copy_row(const struct embed *t, const uint8_t *rows, int32_t id,
 		memcpy(to, from, t->row);
 }
 
-static bool has_row(const struct embed *t, int32_t id)
-{
-	return id >= 0 && id < t->shape[0];
-}
-
-/* A row's first bytes are on their way while the one before is copied: by
- * itself the CPU would learn only then where they are. */
-static void ask_for(const struct embed *t, const uint8_t *rows, int32_t id)
-{
-	const uint8_t *from = rows + (size_t)id * t->row;
-
-	for (size_t k = 0; k < t->row && k < ASK_BYTES; k += 64)
-		__builtin_prefetch(from + k);
-}
-
 /* Rows of n ids; how many there are before one that the table lacks, or -1
  * when the file has become shorter. */
 static int64_t gather(const struct embed *t, const int32_t *id, int64_t n,
@@ -244,11 +227,8 @@ static int64_t gather(const struct embed *t, const int32_t *id, int64_t n,
 	}
 	/* once for all of them: a row may be as short as a few bytes */
 	mr_guard_arm(t->map, t->bytes);
-	for (i = 0; i < n && has_row(t, id[i]); i++) {
-		if (i + 1 < n && has_row(t, id[i + 1]))
-			ask_for(t, rows, id[i + 1]);
+	for (i = 0; i < n && id[i] >= 0 && id[i] < t->shape[0]; i++)
 		copy_row(t, rows, id[i], to + (size_t)i * t->row, large);
-	}
 	mr_guard_disarm();
 	mr_stream_end();
 	return i;
