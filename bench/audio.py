@@ -3,9 +3,10 @@
 mpg123 and FFTW, and beside torchaudio, NumPy and SciPy, warm cache.
 
 What is compared runs in the same rounds; the peers stay open (coproc.py), and
-Millrace is measured when it has warmed up (loop_audio.py)."""
+Millrace is measured when it has warmed up (loop_warm.py)."""
 import os
 import shutil
+import sys
 
 import data
 from common import (Failed, HERE, PYTHON, ROOT, epochs_for, interleave,
@@ -53,7 +54,7 @@ def decoded(env, kind, folder):
     rate = SETS[kind][1]
 
     def make(to):
-        module(env)
+        sys.path.insert(0, env.module()["PYTHONPATH"])
         import millrace
         import numpy as np
         pieces = []
@@ -66,14 +67,6 @@ def decoded(env, kind, folder):
         with open(to, "wb") as f:
             np.save(f, np.concatenate(pieces))
     return made(os.path.join(env.data, f"sound-{kind}.npy"), make)
-
-
-def module(env):
-    import sys
-    path = os.path.join(env.build, "python")
-    if path not in sys.path:
-        sys.path.insert(0, path)
-    return dict(os.environ, PYTHONPATH=path, PYTHONDONTWRITEBYTECODE="1")
 
 
 class Group:
@@ -112,9 +105,7 @@ class Group:
                  lambda: p.cpu() if p.process else 0)
 
     def millrace(self, key, pipeline, threads):
-        self.add(key, lambda: output_json(
-            [PYTHON, os.path.join(HERE, "loop_audio.py"), pipeline,
-             str(threads), str(self.seconds)], env=module(self.env)))
+        self.add(key, lambda: self.env.warm(pipeline, threads, self.seconds))
 
     def run(self, rounds):
         say(f"  {self.title}: {len(self.jobs)} jobs")

@@ -76,6 +76,20 @@ class Env:
         return output_json([command or self.millrace, "run", "--json",
                             pipeline, *map(str, options)], **kw)
 
+    def module(self):
+        """The environment in which Python finds this build's module."""
+        return dict(os.environ, PYTHONDONTWRITEBYTECODE="1",
+                    PYTHONPATH=os.path.join(self.build, "python"))
+
+    def warm(self, pipeline, threads, seconds):
+        """A pipeline's samples, seconds and CPU seconds once all of its
+        memory was used before (loop_warm.py): what a long job has, and what
+        is to stand beside a bare loop whose buffers are there when its clock
+        starts."""
+        return output_json([PYTHON, os.path.join(HERE, "loop_warm.py"),
+                            pipeline, str(threads), str(seconds)],
+                           env=self.module())
+
     def spawn(self, cmd, **kw):
         """Run a command under spawn: (its stdout, what spawn saw)."""
         with tempfile.NamedTemporaryFile("r", suffix=".json") as f:

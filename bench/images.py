@@ -92,7 +92,7 @@ class Group:
     def python(self, ph, threads, mode="train"):
         self.add(f"python, {ph.name}, {threads}", self.timed(
             lambda e: output_json(
-                loop(ph, threads, e, mode), env=module(self.env))),
+                loop(ph, threads, e, mode), env=self.env.module())),
             side="Millrace from Python", data=ph.name, n=threads,
             layout="NCHW")
 
@@ -201,11 +201,6 @@ def undecide(report):
         report.top["ratios"][-1]["met"] = "disturbed"
 
 
-def module(env):
-    return dict(os.environ, PYTHONPATH=os.path.join(env.build, "python"),
-                PYTHONDONTWRITEBYTECODE="1")
-
-
 def loop(ph, threads, epochs, mode="train"):
     return [PYTHON, os.path.join(HERE, "loop_images.py"), pipeline(ph, mode),
             str(threads), str(epochs)]
@@ -302,7 +297,7 @@ def memory(env, report, g, real):
                 ("Millrace", [env.millrace, "run", "--json", pipeline(real),
                               "--threads", 2, "--epochs", 5], {}),
                 ("Millrace from Python", loop(real, 2, 5),
-                 {"env": module(env)})):
+                 {"env": env.module()})):
             mb = [env.spawn(cmd, **kw)[1]["maxrss_kib"] / 1024
                   for _ in range(3)]
             if name == "Millrace":
@@ -419,7 +414,7 @@ def first_batch(env, report, real):
 
     def python():
         start = time.monotonic()
-        r = output_json(loop(real, 2, 0), env=module(env))
+        r = output_json(loop(real, 2, 0), env=env.module())
         return (r["first_batch_at"] - start) * 1000
 
     def peer(name, cmd):

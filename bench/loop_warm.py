@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""A pipeline of sound, measured when it has run for two epochs: what it takes
+"""A pipeline, measured when it has run for two epochs: what it takes
 to open it and to fill its buffers the first time is not in it. It never rests
 between these and what is measured, since its threads would work ahead then.
 Prints one line of JSON.
 
-usage: PYTHONPATH=BUILD/python loop_audio.py PIPELINE THREADS SECONDS
+usage: PYTHONPATH=BUILD/python loop_warm.py PIPELINE THREADS SECONDS
 """
 import json
 import resource
