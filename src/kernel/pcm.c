@@ -64,8 +64,13 @@ static void ints_to_i16(const int32_t *src, int bits, size_t n, int16_t *dst)
 {
 	int up = bits < 16 ? 16 - bits : 0, down = bits > 16 ? bits - 16 : 0;
 
-	for (size_t i = 0; i < n; i++)
-		dst[i] = (int16_t)((int32_t)((uint32_t)src[i] << up) >> down);
+	if (bits == 16) /* what most files have needs no shifts */
+		for (size_t i = 0; i < n; i++)
+			dst[i] = (int16_t)src[i];
+	else
+		for (size_t i = 0; i < n; i++)
+			dst[i] = (int16_t)((int32_t)((uint32_t)src[i] << up) >>
+					   down);
 }
 
 static void ints_to_f32(const int32_t *src, int bits, size_t n, float *dst)

@@ -40,10 +40,17 @@ static int grow(struct mr_pcm *p, size_t need, struct mr_err *err)
 	return 0;
 }
 
+/* What the next frame will be written to is there when that is decoded. */
+static void ask_for(char *p, size_t bytes)
+{
+	for (size_t k = 0; k < bytes; k += 64)
+		__builtin_prefetch(p + k, 1);
+}
+
 void *mr_pcm_room(struct mr_pcm *p, size_t n, struct mr_err *err)
 {
-	size_t size = mr_pcm_size(p), need = (p->used + n) * size;
-	void *to;
+	size_t size = mr_pcm_size(p), need = (p->used + n) * size, left;
+	char *to;
 
 	if (need > p->cap && !p->max) {
 		mr_err_set(err, MR_EDATA,
@@ -56,6 +63,8 @@ void *mr_pcm_room(struct mr_pcm *p, size_t n, struct mr_err *err)
 		return NULL;
 	to = (char *)p->data + p->used * size;
 	p->used += n;
+	left = p->cap - need;
+	ask_for((char *)p->data + need, n * size < left ? n * size : left);
 	return to;
 }
 
