@@ -3,6 +3,7 @@
 
 #include <json-c/json.h>
 
+#include "analyze/hardware.h"
 #include "core/counter.h"
 #include "core/json.h"
 #include "core/mem.h"
@@ -302,8 +303,9 @@ static void put_data(struct mr_out *o, const struct mr_str *s)
 	}
 }
 
+/* hardware: what counters and samples said of the steps, as JSON. */
 static int put_page(struct mr_out *o, const struct mr_page *p,
-		    struct mr_err *err)
+		    const char *hardware, struct mr_err *err)
 {
 	const char *at = strstr(mr_trace_page, hole);
 	struct mr_json j = { 0 };
@@ -320,6 +322,7 @@ static int put_page(struct mr_out *o, const struct mr_page *p,
 	for (size_t i = 0; i < p->windows; i++)
 		put_window(&j, p, &p->window[i]);
 	mr_json_close(&j, ']');
+	mr_json_raw(&j, "hardware", hardware);
 	mr_json_close(&j, '}');
 	if (j.out.failed) {
 		mr_str_fini(&j.out);
@@ -336,13 +339,17 @@ int mr_html_write(struct mr_out *o, struct mr_roll *r, struct mr_mrt *m,
 		  struct mr_err *err)
 {
 	struct mr_page *p = mr_alloc(1, sizeof(*p), err);
+	char *hardware = NULL;
 	int e;
 
 	if (!p)
 		return MR_ENOMEM;
 	e = mr_page_gather(p, r, m, err);
 	if (!e)
-		e = put_page(o, p, err);
+		e = mr_hardware_text(m->path, true, &hardware, err);
+	if (!e)
+		e = put_page(o, p, hardware, err);
+	free(hardware);
 	mr_page_fini(p);
 	free(p);
 	return e;

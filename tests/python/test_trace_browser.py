@@ -57,8 +57,9 @@ fetch("/t.json").then(r => r.json()).then(t => {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     d = tmp_path_factory.mktemp("browser")
-    record(d / "t.mrt", "synthetic 16,16,3 u8 count=400 cost=20us | normalize "
-           "imagenet field=data | cast f16 | batch 16", "--threads", "2")
+    record(d / "t.mrt", "synthetic 16,16,3 u8 count=400 cost=200us | normalize "
+           "imagenet field=data | cast f16 | batch 16", "--threads", "2",
+           "--sample", "2000")
     for kind in ("json", "html"):
         assert export(d / "t.mrt", d / f"t.{kind}") == (0, "")
     (d / "empty.html").write_text("<!doctype html><title>empty</title>"
@@ -102,6 +103,28 @@ def test_report_draws_its_charts_and_asks_for_nothing(page):
     assert js("return document.querySelectorAll('#charts rect').length") > 20
     assert js("return document.querySelectorAll('#steps svg').length") >= 8
     assert js("return performance.getEntriesByType('resource').length") == 0
+
+
+def test_counters_and_functions_of_the_steps_are_shown(page):
+    def rows(table):
+        return page.execute_script(
+            "return [...document.querySelectorAll('#' + arguments[0] + ' tr')]"
+            ".map(r => [...r.children].map(c => c.textContent))", table)
+
+    head, *steps = rows("counters")
+    assert [s[0] for s in steps] == ["read", "normalize", "cast"]
+    assert all(s[1] == "400" for s in steps)
+    clock = head.index("task-clock, \u00b5s")
+    assert float(steps[0][clock].split()[0]) >= 100, steps
+    told = page.execute_script("return $('counted').textContent")
+    assert "sw-counted" in told
+    assert "cycles hw-counted" in told or "unavailable: " in told
+
+    head, *functions = rows("functions")
+    assert head == ["share", "95 % interval", "samples", "function", "step"]
+    counts = [int(f[2]) for f in functions]
+    assert counts == sorted(counts, reverse=True) and sum(counts) > 20
+    assert functions[0][4] == "read", functions[:3]
 
 
 def test_tables_are_sorted_by_the_column_that_is_chosen(page):
