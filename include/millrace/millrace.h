@@ -568,6 +568,14 @@ int mr_trace_export(const char *file, const char *to, struct mr_err *err);
  * before a long recording. */
 int mr_trace_export_check(const char *to, struct mr_err *err);
 
+/*
+ * What threads of another program can count on this machine, and how they are
+ * to ask the kernel for it, tried now: JSON, which the hooks of PyTorch take.
+ * events: names as `--events` has them, "" for all that is known. *json is
+ * the caller's to free; NULL when nothing is to be counted ("none").
+ */
+int mr_trace_events(const char *events, char **json, struct mr_err *err);
+
 /* ---- what a machine offers ---- */
 
 /* What to look at; mr_doctor_options_init() sets the defaults. */

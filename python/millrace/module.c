@@ -89,6 +89,31 @@ static PyObject *explain(PyObject *module, PyObject *args, PyObject *kw)
 	return out;
 }
 
+PyDoc_STRVAR(events_doc,
+	     "trace_events(events='')\n--\n\n"
+	     "How threads count events of the CPU and the kernel on this "
+	     "machine, as JSON\nfor millrace.trace; None when there is "
+	     "nothing to count.");
+
+static PyObject *trace_events(PyObject *module, PyObject *args)
+{
+	struct mrpy *m = PyModule_GetState(module);
+	const char *events = "";
+	char *json = NULL;
+	struct mr_err err;
+	PyObject *out;
+
+	if (!PyArg_ParseTuple(args, "|s:trace_events", &events))
+		return NULL;
+	if (mr_trace_events(events, &json, &err))
+		return mrpy_raise(m, &err);
+	if (!json)
+		Py_RETURN_NONE;
+	out = mrpy_text(json);
+	free(json);
+	return out;
+}
+
 static PyMethodDef functions[] = {
 	{ "explain", MRPY_KEYWORDS(explain), METH_VARARGS | METH_KEYWORDS,
 	  explain_doc },
@@ -96,6 +121,7 @@ static PyMethodDef functions[] = {
 	  "list()\n--\n\n"
 	  "What pipelines are made of: a list of dicts (kind, name, help, "
 	  "missing,\nparams)." },
+	{ "trace_events", trace_events, METH_VARARGS, events_doc },
 	{ 0 }
 };
 

@@ -12,6 +12,7 @@ Docs: docs/tracing.md.
 """
 import contextlib
 import errno
+import json
 import os
 import shlex
 import shutil
@@ -50,7 +51,18 @@ def _environment(folder):
                 os.environ[k] = v
 
 
-def _merge(folder, path, header):
+def _count(folder, events):
+    """Say what the threads are to count, and how; the list of the events."""
+    from ._core import trace_events
+    plan = trace_events(events)
+    if plan is None:
+        return []
+    with open(os.path.join(folder, "events.json"), "w") as f:
+        f.write(plan)
+    return json.loads(plan)["events"]
+
+
+def _merge(folder, path, header, events):
     from millrace_hooks.merge import merge
 
     from . import __version__
@@ -58,6 +70,8 @@ def _merge(folder, path, header):
             "foreign": True, "clock": "monotonic",
             "machine": {"cores": len(os.sched_getaffinity(0)),
                         "kernel": os.uname().release}}
+    if events:
+        meta["events"] = events
     try:
         found = merge(folder, path, header, meta)
     except OSError as e:    # the program goes on
@@ -69,10 +83,12 @@ def _merge(folder, path, header):
 
 
 @contextlib.contextmanager
-def record(path):
+def record(path, events=""):
     """Record into the file `path` what DataLoaders do until the end of the
     block, in this process and in workers that are started in it. Loaders
-    must begin an epoch within the block to be seen. `path` ends in .mrt;
+    must begin an epoch within the block to be seen. `events`: what is counted
+    for each step, as `millrace trace --events` has it: names with commas
+    between them, "" for all that the machine has, "none". `path` ends in .mrt;
     `millrace trace` reads it, and makes a page of it. Where the program is
     traced already (`millrace trace`), that goes on and nothing is written
     here."""
@@ -100,13 +116,13 @@ def record(path):
                       + os.strerror(e.errno), path) from None
     try:
         from millrace_hooks.writer import header
-        first = header()
+        first, counted = header(), _count(folder, events)
         with _environment(folder):
             hooks.follow(folder)
             try:
                 yield
             finally:
                 hooks.unfollow()
-                _merge(folder, path, first)
+                _merge(folder, path, first, counted)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -327,6 +327,7 @@ static bool make_planes(struct mr_flac *f, int32_t *plane[MR_FLAC_CHANNELS])
 	struct mr_err ignored;
 
 	if (f->bits > MR_FLAC_BITS || channels > MR_FLAC_CHANNELS ||
+	    !f->block ||
 	    mr_grow(&f->planes, &f->planes_cap, channels * f->block,
 		    sizeof(*f->planes), SIZE_MAX, &ignored))
 		return false;

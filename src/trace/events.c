@@ -546,3 +546,17 @@ void mr_events_plan(const struct mr_events *s, struct mr_json *j)
 	mr_json_close(j, ']');
 	mr_json_close(j, '}');
 }
+
+int mr_trace_events(const char *events, char **json, struct mr_err *err)
+{
+	struct mr_events s;
+	struct mr_json j = { 0 };
+	int e = mr_events_init(&s, events, err);
+
+	*json = NULL;
+	if (e || !s.n)
+		return e;
+	mr_events_plan(&s, &j);
+	*json = mr_str_take(&j.out);
+	return *json ? 0 : mr_err_nomem(err, 1);
+}

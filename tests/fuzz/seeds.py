@@ -79,6 +79,22 @@ def beton():
                   row, args={"a": args})
 
 
+def flac():
+    """Bodies of first frames: see fuzz_flac.c for what stands before them."""
+    if not sounds.have_flac():
+        put("flac", "constant", bytes([2 | 7 << 3, 0, 0, 0, 9, 0, 0]))
+        return
+    for kind, bits in ((0, 8), (2, 16), (5, 24)):
+        for channels in 1, 2, 3:
+            for option in "-0", "-5", "-8":
+                file = sounds.flac(sounds.ints(4096, channels, bits), bits,
+                                   options=[option, "-b", "4096"])
+                at = file.index(b"\xff\xf8")
+                code = file[at + 3] >> 4
+                put("flac", f"{bits}-{channels}{option}",
+                    bytes([kind | 7 << 3, code]) + file[at + 6:])
+
+
 def audio():
     files = {"empty": b""}
     for bits in (8, 16, 24, 32):
@@ -133,5 +149,6 @@ tfrecord()
 mds()
 beton()
 audio()
+flac()
 merge()
 frames()

@@ -433,15 +433,36 @@ def test_what_only_some_ranks_have_is_told_apart(count, tmp_path):
         assert " IPC " in text and "unavailable: cycles" in text
 
 
-def test_a_part_of_a_program_is_recorded_without_counters(tmp_path):
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("events", ["", "task-clock", "none"])
+def test_a_part_of_a_program_is_counted(tmp_path, events, workers):
     script = tmp_path / "part.py"
     script.write_text(START + textwrap.dedent("""
         import millrace.trace
-        with millrace.trace.record(sys.argv[1]):
-            for x in DataLoader(Set(4, Burn()), 2): pass
-            assert counters() == 0
+        with millrace.trace.record(sys.argv[1], sys.argv[2]):
+            for x in DataLoader(Set(4, Burn()), 2,
+                                num_workers=int(sys.argv[3])): pass
+        assert counters() == 0
         """))
-    subprocess.run([sys.executable, str(script), str(tmp_path / "p.mrt")],
-                   env=dict(os.environ, PYTHONPATH=str(MODULE)), check=True,
-                   timeout=PATIENCE)
-    assert not Counted(tmp_path / "p.mrt", "").events
+    path = tmp_path / "p.mrt"
+    subprocess.run([sys.executable, str(script), str(path), events,
+                    str(workers)], check=True, timeout=PATIENCE,
+                   env=dict(os.environ, PYTHONPATH=str(MODULE)))
+    c = Counted(path, "")
+    if events == "none":
+        assert not c.events
+        return
+    if events:
+        assert list(c.events) == [events]
+    assert c.at["Burn"]["task-clock"]["calls"] >= 1
+    assert c.per_call("Burn", "task-clock") > 1e6
+
+
+def test_events_that_are_unknown_are_refused_before_the_block(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", "import millrace.trace as t\n"
+         f"with t.record({str(tmp_path / 'p.mrt')!r}, 'cycels'): print('in')"],
+        env=dict(os.environ, PYTHONPATH=str(MODULE)), capture_output=True,
+        text=True, timeout=PATIENCE)
+    assert done.returncode and "did you mean 'cycles'" in done.stderr
+    assert done.stdout == "" and not list(tmp_path.iterdir())

@@ -7,6 +7,7 @@ import os
 import struct
 import zlib
 
+from .counters import OUTSIDE
 from .writer import CHUNK, READ, chunk
 
 _head = struct.Struct("<4s4sIIII")
@@ -48,6 +49,7 @@ class Merge:
 
     def part(self, f, pid):
         steps = bytearray(256)
+        counts = {}     # by thread: the last ones say all
         most, done = 0, False
         for kind, thread, body in chunks(f):
             most = max(most, thread)
@@ -59,6 +61,8 @@ class Merge:
                 body[23::32] = body[23::32].translate(steps)
                 self.spans += len(body) // 32
                 self.put(kind, new, bytes(body))
+            elif kind == b"CNTR":
+                counts[new] = bytearray(body)
             elif kind == b"LIVE":
                 self.live.update(struct.unpack(f"<{len(body) // 4}I", body))
             elif kind == b"DONE":
@@ -66,6 +70,10 @@ class Merge:
                 self.end = max(self.end, struct.unpack("<QQQ", body)[2])
             elif kind != b"PART":
                 self.put(kind, new, body)
+        steps[OUTSIDE] = OUTSIDE
+        for thread, body in counts.items():
+            body[::56] = body[::56].translate(steps)
+            self.put(b"CNTR", thread, bytes(body))
         self.threads += most
         if not done:
             self.missing.add(pid)
