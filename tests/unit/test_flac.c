@@ -244,7 +244,7 @@ static void test_noise_with_right_checksums_ends(void **state)
 		struct mr_flac_frame x;
 		size_t n = 6 + draw(&seed) % (sizeof(b) - 6);
 
-		b[2] = (uint8_t)(1 + draw(&seed) % 15) << 4 | 5;
+		b[2] = (uint8_t)((1 + draw(&seed) % 15) << 4 | 5);
 		b[3] = (uint8_t)((form.channels - 1) << 4 | 8);
 		b[5] = mr_flac_crc8(b, 5);
 		for (size_t i = 6; i < n; i++)
