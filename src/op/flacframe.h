@@ -13,8 +13,7 @@
 
 enum {
 	MR_FLAC_CHANNELS = 8,
-	MR_FLAC_BITS = 24,     /* more are libFLAC's */
-	MR_FLAC_BLOCK = 65536, /* no frame has more samples */
+	MR_FLAC_BITS = 24, /* more are libFLAC's */
 };
 
 /* What all frames of a file have in common. */
@@ -30,7 +29,8 @@ struct mr_flac_frame {
 	bool varies;
 };
 
-/* Remainders of two bytes' worth of CRC-16, for eight bytes at a time. */
+/* of[k]: what a byte with k more behind it adds to a CRC-16; so eight bytes
+ * are taken at a time. */
 struct mr_flac_crc {
 	uint16_t of[8][256];
 };

@@ -24,7 +24,8 @@ TELL = 10**9        # ns between two records of the sums
 OUTSIDE = 255       # the step's number of what is in none
 
 now = time.monotonic_ns
-_record = struct.Struct("<BB6x4QdQ").pack
+RECORD = struct.Struct("<BB6x4QdQ")
+_record = RECORD.pack
 _plan = None        # what events.json says
 _live = weakref.WeakSet()
 

@@ -7,7 +7,7 @@ import os
 import struct
 import zlib
 
-from .counters import OUTSIDE
+from .counters import OUTSIDE, RECORD
 from .writer import CHUNK, READ, chunk
 
 _head = struct.Struct("<4s4sIIII")
@@ -72,7 +72,7 @@ class Merge:
                 self.put(kind, new, body)
         steps[OUTSIDE] = OUTSIDE
         for thread, body in counts.items():
-            body[::56] = body[::56].translate(steps)
+            body[::RECORD.size] = body[::RECORD.size].translate(steps)
             self.put(b"CNTR", thread, bytes(body))
         self.threads += most
         if not done:
