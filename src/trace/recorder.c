@@ -16,12 +16,13 @@
 #include "core/mem.h"
 
 enum {
-	LOOK_NS = 20 * 1000 * 1000, /* between two looks at the rings */
-	MEMORY = 64 << 20,	    /* for all rings together, */
-	RING_MIN = 1 << 14,	    /* spans of each at least, */
-	RING_MAX = 1 << 17,	    /* and at most */
-	CHUNK = 2048,		    /* spans of a chunk */
-	SLOWEST = 64,		    /* samples whose names are kept */
+	LOOK_NS = 20 * 1000 * 1000,  /* between two looks at the rings */
+	REST_NS = 200 * 1000 * 1000, /* and where there are none */
+	MEMORY = 64 << 20,	     /* for all rings together, */
+	RING_MIN = 1 << 14,	     /* spans of each at least, */
+	RING_MAX = 1 << 17,	     /* and at most */
+	CHUNK = 2048,		     /* spans of a chunk */
+	SLOWEST = 64,		     /* samples whose names are kept */
 };
 
 struct slow {
@@ -240,20 +241,24 @@ static void look(struct mr_recorder *r)
 		drain(r, g);
 }
 
-static void look_at_taps(struct mr_recorder *r, bool last)
+/* Until when the recorder may sleep, at most. */
+static uint64_t look_at_taps(struct mr_recorder *r, bool last)
 {
-	uint64_t now = mr_clock_ns();
+	uint64_t now = mr_clock_ns(), wake = now + REST_NS;
 	struct mr_tap *t;
 
 	pthread_mutex_lock(&r->lock);
 	t = r->taps;
 	pthread_mutex_unlock(&r->lock);
 	for (; t; t = t->next) {
-		if (!last && now < t->due)
-			continue;
-		t->due = now + t->every;
-		t->look(t, last);
+		if (last || now >= t->due) {
+			t->due = now + t->every;
+			t->look(t, last);
+		}
+		if (t->due < wake)
+			wake = t->due;
 	}
+	return wake;
 }
 
 void mr_recorder_tap(struct mr_recorder *r, struct mr_tap *t)
@@ -265,18 +270,32 @@ void mr_recorder_tap(struct mr_recorder *r, struct mr_tap *t)
 	pthread_mutex_unlock(&r->lock);
 }
 
+/* With rings that threads write to, no longer than until the next look at
+ * them; without, until a tap is due. */
+static uint64_t sleep_for(struct mr_recorder *r, uint64_t wake)
+{
+	uint64_t now = mr_clock_ns();
+	bool rings;
+
+	pthread_mutex_lock(&r->lock);
+	rings = r->rings != NULL;
+	pthread_mutex_unlock(&r->lock);
+	return rings ? LOOK_NS : wake > now ? wake - now : 1;
+}
+
 static void *record(void *arg)
 {
 	struct mr_recorder *r = arg;
 
 	while (!atomic_load(&r->stop)) {
 		unsigned seen = atomic_load(&r->poke);
+		uint64_t wake;
 
 		look(r);
-		look_at_taps(r, false);
+		wake = look_at_taps(r, false);
 		atomic_store(&r->asleep, 1);
 		if (!atomic_load(&r->stop))
-			mr_futex_wait(&r->poke, seen, LOOK_NS);
+			mr_futex_wait(&r->poke, seen, sleep_for(r, wake));
 		atomic_store(&r->asleep, 0);
 	}
 	return NULL;

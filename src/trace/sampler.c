@@ -23,7 +23,8 @@ enum {
 	RECORD = 65536,	    /* bytes of one of the kernel's records */
 	BUFFER = 256 << 10, /* of samples before a chunk is written */
 	MAPS_MAX = 8 << 20,
-	HEAD = 24, /* of a sample in the file */
+	HEAD = 24,		     /* of a sample in the file */
+	LOOK_NS = 200 * 1000 * 1000, /* between two looks at the rings */
 };
 
 struct ring {
@@ -285,6 +286,17 @@ static void look(struct mr_tap *t, bool last)
 
 /* ---- opening ---- */
 
+/* ns until samples fill a quarter of a ring; but what processes map and start
+ * is in it, too. */
+static uint64_t look_every(const struct mr_sampler *s)
+{
+	size_t sample = (STACK + 8) * sizeof(uint64_t);
+	size_t fit = PAGES * s->page_size / 4 / sample;
+	uint64_t ns = fit * 1000000000 / (uint64_t)s->hz;
+
+	return ns < LOOK_NS ? ns : LOOK_NS;
+}
+
 static void set_attr(struct mr_sampler *s, bool cycles)
 {
 	s->attr = (struct perf_event_attr){
@@ -479,7 +491,9 @@ int mr_sampler_open(struct mr_sampler **out, pid_t pid, int hz,
 	}
 	tell(s, false);
 	if (s->works) {
-		s->tap = (struct mr_tap){ .look = look, .self = s };
+		s->tap = (struct mr_tap){ .look = look,
+					  .self = s,
+					  .every = look_every(s) };
 		mr_recorder_tap(r, &s->tap);
 	}
 	*out = s;

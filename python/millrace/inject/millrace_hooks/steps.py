@@ -35,21 +35,19 @@ def _run(own, call, args, kw, step):
     own.open = False
     counted = own.counted
     before = counted and counted.read()
+    kind, out = STEP, None
     start = now()
     try:
         out = call(*args, **kw)
-        end = now()
-        if counted:
-            counted.add(step, before, start, end)
-        span(own, start, end, STEP, step, size(out))
         return out
     except BaseException:
+        kind |= w.FAILED
+        raise
+    finally:
         end = now()
         if counted:
             counted.add(step, before, start, end)
-        span(own, start, end, STEP | w.FAILED, step)
-        raise
-    finally:
+        span(own, start, end, kind, step, size(out))
         own.open = True
 
 
