@@ -4,13 +4,16 @@ with other caches, storages and accelerators, predicted and then measured.
 BENCH_PREDICT="CV,FLAC" takes some pipelines, BENCH_PREDICT_STEP=50 fewer caches.
 
 A point that is off by more than half of what is allowed is measured twice more,
-and the middle one of the three counts.
+and the middle one of the three counts. Points that leave most of the CPU idle,
+since storage or accelerator are slow, are measured several at a time, as many as
+take HALF of it together; what is measured again is alone.
 
 What the CPU limits is as certain as the machine's speed is, which may differ by
 a fifth from one minute to the next, for the very job that was diagnosed. So a
 reference, the job that was diagnosed, is measured again on both sides of
 each such point: judged is its share of the reference, predicted and measured.
 How far the reference went is told, and the plain errors are, too."""
+import concurrent.futures
 import json
 import os
 import statistics
@@ -25,6 +28,8 @@ STORAGES = ("hdd", "ceph-hdd", "ssd")
 ACCELERATORS = {"slow": 0.3, "medium": 0.8, "fast": 3.0}   # of P
 MEDIAN, WORST = 5.0, 12.0       # percent
 CPU = ("cpu", "balanced")       # limits
+HALF = 0.6                      # of the CPU, by points that wait
+SECONDS = {"accelerator": 6, "storage": 20, "cpu": 8, "balanced": 8}
 REFERENCE = {"cache": 0, "storage": "ssd", "rate": 1e6}
 IMAGE = "decode_image | resize 256 | normalize center | random_crop 224"
 SOUND = ("decode_audio dtype=i16 rate=16000 | stft frame=20ms step=10ms "
@@ -32,19 +37,20 @@ SOUND = ("decode_audio dtype=i16 rate=16000 | stft frame=20ms step=10ms "
          "log | batch 16 pad=-18.420681")
 
 
-def synth(env, name, *options):
-    path = os.path.join(env.data, name)
+def synth(env, kind, count, *options):
+    """The folder says how many: --quick makes fewer."""
+    count //= 4 if env.quick else 1
+    path = os.path.join(env.data, "-".join(["predict", kind, str(count),
+                                            *options[1:2]]))
     return photos.made(path, lambda to: output(
-        [env.millrace, "synth", *options[:1], to, *options[1:]]))
+        [env.millrace, "synth", kind, to, "--count", str(count), *options]))
 
 
 def pipelines(env):
-    few = 4 if env.quick else 1
-    cv = synth(env, "predict-cv", "images", "--count", str(1000 // few))
-    large = synth(env, "predict-cv2", "images", "--count", str(96 // few),
-                  "--size", "2592x1728", "--same-size")
-    flac = synth(env, "predict-flac", "flac", "--count", str(320 // few))
-    nilm = synth(env, "predict-nilm", "nilm", "--count", str(720 // few))
+    cv = synth(env, "images", 1000)
+    large = synth(env, "images", 96, "--size", "2592x1728", "--same-size")
+    flac = synth(env, "flac", 320)
+    nilm = synth(env, "nilm", 720)
     return {
         "CV": f"files '{cv}' | {IMAGE} | batch 16",
         "CV2-JPG": f"files '{large}' | {IMAGE} | batch 4",
@@ -70,13 +76,44 @@ def predicted(env, path, cache, storage, rate):
 
 
 def measured(env, pipeline, limit, cache, storage, rate):
-    # The accelerator is steady. Else what lies ready at first must not count.
-    seconds = 10 if limit == "accelerator" else 20
+    # What lies ready at first must not count where the storage is slow.
     d = output_json([env.millrace, "diagnose", pipeline, "--json",
                      "--job-only", "--subset", "240", "--cache", f"{cache}%",
                      "--storage", storage, "--accelerator", str(rate),
-                     "--seconds", str(5 if env.quick else seconds)])
+                     "--seconds", str(5 if env.quick else SECONDS[limit])])
     return d["as_f"]["mean"]
+
+
+class Point:
+    """One prediction, and what is measured for it."""
+
+    def __init__(self, job, accelerator, **where):
+        self.job, self.accelerator, self.where = job, accelerator, where
+        want = predicted(job.env, job.path, **where)
+        self.guess, self.limit = want["samples_per_s"], want["bottleneck"]
+        self.load = self.guess / job.p      # of the CPU
+        self.got = []   # samples/s; and what the reference makes of it
+
+    def alone(self):
+        """Whether nothing may run beside it."""
+        return self.limit in CPU or self.load > HALF
+
+    def measure(self):
+        got = measured(self.job.env, self.job.pipeline, self.limit,
+                       **self.where)
+        self.got.append((got, got * self.job.now() if self.limit in CPU
+                         else got))
+
+    def error(self, which=1):
+        """In percent."""
+        return 100 * (self.guess / statistics.median(
+            x[which] for x in self.got) - 1)
+
+    def told(self):
+        return {"pipeline": self.job.name, "accelerator": self.accelerator,
+                **self.where, "limit": self.limit, "predicted": self.guess,
+                "measured": self.got, "error_plain": self.error(0),
+                "error": self.error()}
 
 
 class Job:
@@ -85,62 +122,66 @@ class Job:
     def __init__(self, env, name, pipeline):
         self.env, self.name, self.pipeline = env, name, pipeline
         self.path, self.p = diagnosed(env, name, pipeline)
-        self.reference_guess = self.predicted(**REFERENCE)["samples_per_s"]
+        self.guess = predicted(env, self.path, **REFERENCE)["samples_per_s"]
         self.references = []
 
-    def predicted(self, **where):
-        return predicted(self.env, self.path, **where)
+    def points(self):
+        caches = [c for c in CACHES if not self.env.quick or c % 50 == 0]
+        return [Point(self, speed, cache=cache, storage=storage,
+                      rate=round(self.p * share, 3))
+                for storage in STORAGES for speed, share
+                in ACCELERATORS.items() for cache in caches]
 
     def reference(self):
         self.references.append(measured(self.env, self.pipeline, "cpu",
                                         **REFERENCE))
-        return self.references[-1]
 
-    def measure(self, limit, where):
-        """Samples/s; and what the reference makes of it, where the CPU is
-        what limits it."""
-        if limit not in CPU:
-            got = measured(self.env, self.pipeline, limit, **where)
-            return got, got
-        before = self.reference()
-        got = measured(self.env, self.pipeline, limit, **where)
-        now = (before + self.reference()) / 2
-        return got, got * self.reference_guess / now
+    def now(self):
+        """By how much the machine is slower now than when the job was
+        diagnosed: the reference before and after what was measured."""
+        self.reference()
+        return self.guess / statistics.mean(self.references[-2:])
 
-    def compare(self, **where):
-        """One prediction, and what was measured for it."""
-        want = self.predicted(**where)
-        guess, limit = want["samples_per_s"], want["bottleneck"]
-        got = [self.measure(limit, where)]
 
-        def error(which):
-            return 100 * (guess / statistics.median(
-                x[which] for x in got) - 1)
-
-        if abs(error(1)) > WORST / 2:
-            got += [self.measure(limit, where) for _ in range(2)]
-        return {"limit": limit, "predicted": guess, "measured": got,
-                "error_plain": error(0), "error": error(1)}
+def together(points):
+    """Points that wait, as many at a time as leave the CPU idle enough."""
+    waiting = sorted(points, key=lambda x: -x.load)
+    running = {}
+    with concurrent.futures.ThreadPoolExecutor(len(points) or 1) as pool:
+        while waiting or running:
+            room = HALF - sum(x.load for x in running.values())
+            fits = next((x for x in waiting if x.load <= room), None)
+            if fits:
+                waiting.remove(fits)
+                running[pool.submit(fits.measure)] = fits
+                continue
+            done, _ = concurrent.futures.wait(
+                running, return_when=concurrent.futures.FIRST_COMPLETED)
+            for d in done:
+                running.pop(d)
+                d.result()
 
 
 def compare(env, name, pipeline, points, again):
     job = Job(env, name, pipeline)
     again[name] = job.references
-    for storage in STORAGES:
-        for speed, share in ACCELERATORS.items():
-            for cache in CACHES:
-                if env.quick and cache % 50:
-                    continue
-                where = {"cache": cache, "storage": storage,
-                         "rate": round(job.p * share, 3)}
-                points.append({"pipeline": name, "accelerator": speed,
-                               **where, **job.compare(**where)})
-        here = [abs(x["error"]) for x in points
-                if x["pipeline"] == name and x["storage"] == storage]
-        with open(os.path.join(env.out, "predict-points.json"), "w") as f:
-            json.dump({"points": points, "references": again}, f, indent=1)
-        say(f"  {name}, {storage}: median {statistics.median(here):.1f} %, "
-            f"worst {max(here):.1f} %")
+    here = job.points()
+    together([x for x in here if not x.alone()])
+    job.reference()
+    for x in here:
+        if x.alone():
+            x.measure()
+    job.reference()
+    for x in here:
+        if abs(x.error()) > WORST / 2:
+            x.measure()
+            x.measure()
+    points += [x.told() for x in here]
+    with open(os.path.join(env.out, "predict-points.json"), "w") as f:
+        json.dump({"points": points, "references": again}, f, indent=1)
+    errors = [abs(x.error()) for x in here]
+    say(f"  {name}: median {statistics.median(errors):.1f} %, worst "
+        f"{max(errors):.1f} %")
 
 
 def rows(points):

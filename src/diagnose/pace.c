@@ -50,8 +50,9 @@ static void compute(struct accelerator *a, uint64_t asked, uint64_t now,
 
 struct window {
 	struct mr_paced *out;
-	double least;	 /* seconds of one */
-	uint64_t counts; /* from then on, ns */
+	double least;	  /* seconds of one */
+	uint64_t settled; /* an epoch that begins from then on counts, */
+	uint64_t counts;  /* and anything from then on, ns */
 	uint64_t since, samples;
 };
 
@@ -86,13 +87,17 @@ static void count(struct window *w, uint64_t now, uint64_t samples)
 static void begin(struct window *w, const struct mr_pace *p,
 		  struct mr_paced *out, uint64_t now)
 {
-	/* of a long epoch at least the second half of the time */
+	/* Of a long epoch at least the second half of the time. What workers
+	 * had claimed before they knew how slow the storage is holds up the
+	 * line at first, and then much lies ready: no rate of the storage's. */
+	double settled = p->warm + p->seconds / 4;
 	double warm = p->whole ? p->warm + p->seconds / 2 : p->warm;
 
 	*w = (struct window){ .out = out,
 			      .least = p->seconds / 20 > WINDOW_MIN ?
 					       p->seconds / 20 :
 					       WINDOW_MIN,
+			      .settled = now + (uint64_t)(settled * 1e9),
 			      .counts = now + (uint64_t)(warm * 1e9) };
 }
 
@@ -162,7 +167,8 @@ static bool over(const struct mr_pace *p, const struct window *w, size_t before,
 static bool ends(const struct mr_pace *p, struct window *w, uint64_t now)
 {
 	if (p->whole && !w->since) {
-		w->since = now;
+		if (now >= w->settled)
+			w->since = now;
 		return false;
 	}
 	return p->to_end ||
