@@ -310,6 +310,67 @@ def test_the_same_run_gives_the_same_spans(follow):
     assert sorted(first) == list(range(40))
 
 
+BOTH_WAYS = """
+import pickle, inspect
+
+class Double:
+    def __call__(self, x):
+        return x * 2, [x, "a", {"b": x}]
+
+class Fails:
+    def __call__(self, x, i=[0]):
+        i[0] += 1
+        if i[0] == 7:
+            raise ValueError("the seventh")
+        return bytes(9)
+
+def plain(x):
+    return x.numpy()
+
+class Chain:
+    def __init__(self, transforms): self.transforms = transforms
+    def __call__(self, x):
+        self.transforms[0](x)
+        plain, fails = self.transforms[1:]
+        assert pickle.loads(pickle.dumps(plain)).__name__ == "plain"
+        assert plain.__name__ == "plain" and "plain" in repr(plain)
+        assert list(inspect.signature(fails.__call__).parameters) == ["x", "i"]
+        plain(x)
+        return fails(x)
+
+class Compose(Chain):
+    pass
+
+class Data(Set):
+    def __init__(self, n):
+        super().__init__(n)
+        self.transform = Compose([Double(), plain, Fails()])
+    def __getitem__(self, i):
+        return self.transform(torch.full((3, i + 1), float(i))), i
+
+try:
+    for x in DataLoader(Data(20), 3, num_workers=0): pass
+except ValueError as e:
+    print(e)
+print("millrace_hooks._fast" in sys.modules)
+"""
+
+
+def test_what_is_done_in_c_is_done_in_python_alike(follow):
+    fast = follow(BOTH_WAYS)
+    one = fast.trace()
+    slow = follow(BOTH_WAYS, env={"MILLRACE_HOOKS": "python"})
+    two = slow.trace()
+    assert fast.out == "the seventh\nTrue\n"
+    assert slow.out == "the seventh\nFalse\n"
+    assert one.identities() == two.identities()
+    assert [s.size for s in one.spans] == [s.size for s in two.spans]
+    assert [s.failed for s in one.spans] == [s.failed for s in two.spans]
+    assert {s.step for s in one.of("step")} == {"Double", "plain", "Fails"}
+    assert sum(s.failed for s in one.spans) > 2
+    assert [s.size for s in one.of("step", step="plain")][:3] == [12, 24, 36]
+
+
 # ---- kinds of loaders ----
 
 def test_all_kinds_of_loaders_are_followed(follow):

@@ -16,7 +16,7 @@ import sys
 import time
 import weakref
 
-SHARE = 0.003       # of a sample's time, what counting it may take
+SHARE = 0.005       # of a sample's time, what counting it may take
 RARELY = 100000     # one sample in so many, at least
 ODD = 4             # times as long as it should take: others had the CPU
 TRIES = 32          # readings, to learn what one costs

@@ -32,8 +32,11 @@ class Items:
         self.__dict__["dataset"] = dataset
 
     def __getitem__(self, i):
-        return timed_sample(operator.getitem, (self.dataset, i),
-                            index(i, w.NO_SAMPLE))
+        if not w.on():
+            return self.dataset[i]
+        own = w.local.own
+        return own.timed(operator.getitem, (self.dataset, i),
+                         index(i, w.NO_SAMPLE), w.counted(own))
 
     def __getattr__(self, name):
         dataset = self.__dict__["dataset"]
@@ -81,26 +84,7 @@ def timed_sample(get, args, number):
     if not w.on():
         return get(*args)
     own = w.local.own
-    before = own.sample, own.open, own.counted
-    counted = w.counted(own)
-    own.sample, own.open, own.counted = number, True, counted
-    start = w.now()
-    try:
-        x = get(*args)
-        end = w.now()
-        w.span(own, start, end, w.SAMPLE, 0, size(x))
-        if end - start > own.slow.least and number != w.NO_SAMPLE:
-            own.slow.note(end - start, number, *args)
-        return x
-    except StopIteration:
-        raise
-    except BaseException:
-        w.span(own, start, w.now(), w.SAMPLE | w.FAILED)
-        raise
-    finally:
-        own.sample, own.open, own.counted = before
-        if counted:
-            counted.end(w.now() - start)
+    return own.timed(get, args, number, w.counted(own))
 
 
 class Collate:
@@ -115,9 +99,9 @@ class Collate:
         try:
             batch = self.function(samples)
         except BaseException:
-            w.span(own, start, w.now(), w.COLLATE | w.FAILED)
+            own.span(start, w.now(), w.COLLATE | w.FAILED)
             raise
-        w.span(own, start, w.now(), w.COLLATE, 0, size(batch))
+        own.span(start, w.now(), w.COLLATE, 0, size(batch))
         return batch
 
     def __getattr__(self, name):
@@ -156,7 +140,7 @@ def timed_fetch(fetch):
             raise
         finally:
             if kind is not None:
-                w.span(own, start, w.now(), kind, 0, size(batch))
+                own.span(start, w.now(), kind, 0, size(batch))
             if own.role == "worker":
                 w.flush()
     return timed
@@ -179,7 +163,7 @@ class Tasks:
             own = w.local.own
             own.batch = task[0]
             if self.waits and w.on():
-                w.span(own, self.since, w.now(), w.WAIT_IN)
+                own.span(self.since, w.now(), w.WAIT_IN)
         self.since = None
         return task
 
@@ -247,7 +231,7 @@ def timed_pin(pin):
             return pin(*args, **kw)
         finally:
             own.pinning = False
-            w.span(own, start, w.now(), w.PIN)
+            own.span(start, w.now(), w.PIN)
             if own.role == "pin":
                 w.flush()
     return timed
@@ -280,7 +264,7 @@ class State:
         """The program is done with its batch."""
         if self.has and w.on():
             number, since = self.has
-            w.span_of(number, since, at, w.CONSUME)
+            w.local.own.span_of(number, since, at, w.CONSUME)
         self.has = None
 
     def __del__(self):
@@ -404,7 +388,7 @@ def got(iterator, state, start, kind):
     else:
         number = w.local.own.batch if state.single else number_of(
             iterator, state, kind != w.NEXT)
-        w.span_of(number, start, at, kind)
+        w.local.own.span_of(number, start, at, kind)
         if kind == w.NEXT:
             state.has = number, at
     w.flush()
@@ -424,7 +408,7 @@ def timed_iter(iter_):
             kind |= w.FAILED
             raise
         finally:
-            w.span_of(w.NO_BATCH, start, w.now(), kind)
+            w.local.own.span_of(w.NO_BATCH, start, w.now(), kind)
     return timed
 
 

@@ -9,12 +9,11 @@ list are replaced, by something that behaves and pickles as they do.
 Steps do not nest: of transforms that call transforms, the outer one counts,
 unless it is a chain (`transforms`), whose members count.
 """
-import copy
 import functools
 
 from . import writer as w
-from .sizes import size
-from .writer import STEP, local, now, span
+from .own import Function, Method
+from .writer import local
 
 DEEP = 6            # data sets within data sets within ...
 MOST_KNOWN = 10000  # objects; a program may make new ones for each sample
@@ -30,65 +29,28 @@ def forget():
         known.clear()
 
 
-def _run(own, call, args, kw, step):
-    """Call it as a step of this sample."""
-    own.open = False
-    counted = own.counted
-    before = counted and counted.read()
-    kind, out = STEP, None
-    start = now()
-    try:
-        out = call(*args, **kw)
-        return out
-    except BaseException:
-        kind |= w.FAILED
-        raise
-    finally:
-        end = now()
-        if counted:
-            counted.add(step, before, start, end)
-        span(own, start, end, kind, step, size(out))
-        own.open = True
-
-
-class Function:
-    """A plain function in a list of transforms, timed."""
-
-    def __init__(self, function, step):
-        self.__dict__.update(_function=function, _step=step)
-
-    def __call__(self, *args, **kw):
-        own = local.own
-        if not own.open:
-            return self._function(*args, **kw)
-        return _run(own, self._function, args, kw, self._step)
-
-    def __getattr__(self, name):
-        return getattr(self.__dict__["_function"], name)
-
-    def __repr__(self):
-        return repr(self._function)
-
-    def __reduce__(self):
-        # Arrives as the function itself, also where nothing is traced.
-        return copy.copy, (self._function,)
-
-
 class Attribute:
     """Stands in a data set's class for an attribute that holds a function:
     within a sample it is timed, else it is what was put there."""
 
     def __init__(self, name, step, default):
         self.name, self.step, self.default = name, step, default
+        self.made = None, None      # for the value that was met last
 
     def __get__(self, obj, kind=None):
         if obj is None:
             return self.default
         value = vars(obj).get(self.name, self.default)
-        if not local.own.open or not callable(value) \
-                or id(value) in _numbers or id(value) in _chains:
+        if not local.own.open:
             return value
-        return Function(value, self.step)
+        of, function = self.made
+        if of is value and function:
+            return function
+        if not callable(value) or id(value) in _numbers \
+                or id(value) in _chains:
+            return value
+        self.made = value, Function(value, self.step, local)
+        return self.made[1]
 
     def __set__(self, obj, value):
         vars(obj)[self.name] = value
@@ -151,18 +113,10 @@ class Steps:
         if call is None or kind.__module__ in ("builtins", "functools"):
             return False
 
-        @functools.wraps(call)
-        def timed(self, *args, **kw):
-            own = local.own
-            if not own.open or id(self) in _chains:
-                return call(self, *args, **kw)
-            step = _numbers.get(id(self))
-            if step is None:
-                step = w.writer.step(_name(self))
-            return _run(own, call, (self, *args), kw, step)
-
         try:
-            self.patches.set(kind, "__call__", timed)
+            self.patches.set(kind, "__call__", Method(
+                call, _numbers, _chains, local,
+                lambda obj: w.writer.step(_name(obj))))
         except (AttributeError, TypeError):
             return False
         _classes[kind] = True
@@ -200,7 +154,8 @@ class Steps:
             if not self.member(item, name) and isinstance(items, list) \
                     and callable(item):
                 self.patches.set_item(items, at,
-                                      Function(item, w.writer.step(name)))
+                                      Function(item, w.writer.step(name),
+                                               local))
 
     def attribute(self, obj, attribute, name):
         """A function that the data set holds."""
@@ -259,13 +214,9 @@ class Steps:
 
     def watch(self, kind):
         """Members of objects of this class are steps, wherever they are."""
-        call = kind.__call__
-
-        @functools.wraps(call)
-        def watched(obj, *args, **kw):
-            if local.own.open and id(obj) not in _chains \
-                    and members(obj) is not None:
+        def unknown(obj):
+            if members(obj) is not None:
                 self.chain(obj)
-            return call(obj, *args, **kw)
 
-        self.patches.set(kind, "__call__", watched)
+        self.patches.set(kind, "__call__", Method(
+            kind.__call__, {}, _chains, local, unknown))

@@ -21,19 +21,13 @@ import time
 import zlib
 
 from . import counters
-from .names import Slow
+from .own import CHUNK, FAILED, NO_BATCH, NO_SAMPLE, Own  # noqa: F401
 
-BATCH, SAMPLE, STEP, WAIT_IN, COLLATE = 1, 2, 3, 5, 7
+BATCH, WAIT_IN, COLLATE = 1, 5, 7
 NEXT, CONSUME, PIN, START = 8, 9, 11, 12
-FAILED = 0x80
-NO_SAMPLE = 2**48 - 1
-NO_BATCH = 2**32 - 1
-MOST = 2**32 - 1
-CHUNK = 8 << 20     # a chunk's spans at most; the format allows 16 MiB
 READ = "read"       # the step with the number 0
 
 now = time.monotonic_ns
-_span = struct.Struct("<QQIHBBII").pack
 _chunk = struct.Struct("<4s4sIIII").pack
 
 
@@ -79,28 +73,9 @@ def header():
                        time.time_ns(), boot.ljust(8, b"\0"), *rank())
 
 
-class Own:
-    """What a thread is at, and its spans that are not yet written."""
-
-    __slots__ = ("spans", "number", "role", "name", "batch", "sample", "open",
-                 "pinning", "counters", "counted", "slow")
-
-    def __init__(self):
-        self.spans = bytearray()
-        self.number = 0         # of the thread, once it has written
-        self.role = self.name = None
-        self.batch = NO_BATCH
-        self.sample = NO_SAMPLE
-        self.open = False       # within a sample, and in no step
-        self.pinning = False
-        self.counters = None    # False: there are none to be had
-        self.counted = None     # they, while a sample is counted
-        self.slow = Slow()
-
-
 class Local(threading.local):
     def __init__(self):
-        self.own = Own()    # one look is slow enough
+        self.own = Own(flush)   # one look is slow enough
 
 
 class Writer:
@@ -139,7 +114,7 @@ class Writer:
 
     def flush(self, own, last=False):
         """Write what this thread has; `last`: it ends."""
-        spans, c = own.spans, own.counters
+        spans, c = own.take(), own.counters
         told = b""
         if c and (last or c.due()):
             c.look()
@@ -148,7 +123,6 @@ class Writer:
                 c.close()
         if not spans and not told:
             return
-        own.spans = bytearray()
         with self.lock:
             if self.off:
                 return
@@ -156,7 +130,7 @@ class Writer:
                 self.begin_thread(own)
             for at in range(0, len(spans), CHUNK):
                 self.pending.append(chunk(b"SPAN", own.number,
-                                          bytes(spans[at:at + CHUNK])))
+                                          spans[at:at + CHUNK]))
             if own.slow.keys:       # of samples before it
                 self.pending.append(chunk(b"KEYS", own.number,
                                           own.slow.keys))
@@ -287,8 +261,13 @@ def at_end(function):
 
 # ---- the writer of this process ----
 
-local = Local()
+def flush(last=False):
+    if writer is not None:
+        writer.flush(local.own, last)
+
+
 writer = None
+local = Local()
 endings = []        # to be called before the file is closed
 forks = []          # and in a child that was forked
 _numbers = itertools.count()
@@ -301,7 +280,7 @@ def begin(folder):
     counters.load(folder)
     _numbers = itertools.count()
     _spare.clear()
-    local.own = Own()
+    local.own = Own(flush)
 
 
 def end():
@@ -330,7 +309,7 @@ def _after_fork():
     # Numbers of steps that were looked up before stay as they are.
     old, writer = writer, Writer(writer.folder, list(writer.names))
     writer.off = old.off
-    local.own = Own()
+    local.own = Own(flush)
     for forked in forks:
         forked()
 
@@ -348,21 +327,6 @@ def give_back(number):
     _spare.append(number)
 
 
-def span(own, start, end, kind, step=0, size=0):
-    """Of the sample and the batch that the thread is at."""
-    sample = own.sample
-    own.spans += _span(start, end - start, sample & 0xffffffff, sample >> 32,
-                       kind, step, own.batch, size if size < MOST else MOST)
-    if len(own.spans) >= CHUNK:
-        flush()
-
-
-def span_of(batch, start, end, kind):
-    """Of a batch that the thread is not at."""
-    local.own.spans += _span(start, end - start, 0xffffffff, 0xffff, kind, 0,
-                             batch, 0)
-
-
 def counted(own):
     """A sample begins: the thread's counters, or None when this one is not
     counted, nor if it is within a step of one that is."""
@@ -370,8 +334,3 @@ def counted(own):
     if c is None:
         c = own.counters = counters.thread(writer.left.append, writer.meta)
     return c.sample(own.batch) if c and not own.counted else None
-
-
-def flush(last=False):
-    if writer is not None:
-        writer.flush(local.own, last)
