@@ -46,6 +46,7 @@ static void print_json(const struct mr_store_options *opt,
 	mr_json_text(&j, "deferred", r->deferred);
 	mr_json_text(&j, "rest", r->rest);
 	mr_json_text(&j, "tail", r->tail);
+	mr_json_text(&j, "head", r->head);
 	mr_json_real(&j, "seconds", r->seconds, 6);
 	mr_json_real(&j, "write_seconds", r->write_seconds, 6);
 	mr_json_real(&j, "sync_seconds", r->sync_seconds, 6);
@@ -75,6 +76,20 @@ static void print_plan(void *data, const struct mr_store_report *r)
 	fflush(stdout);
 }
 
+/* What was left to be done comes by itself after `records`. */
+static void print_use(const struct mr_store_options *opt,
+		      const struct mr_store_report *r)
+{
+	printf("use it: millrace run '");
+	if (opt->first)
+		printf("%s | stored %s%s%s", r->head, opt->out,
+		       *r->deferred ? " | " : "", r->deferred);
+	else
+		printf("records %s", opt->out);
+	printf("%s%s | %s'\n", *r->rest ? " | " : "", r->rest,
+	       *r->tail ? r->tail : "batch 64");
+}
+
 static void print_report(const struct mr_store_options *opt,
 			 const struct mr_store_report *r)
 {
@@ -100,9 +115,7 @@ static void print_report(const struct mr_store_options *opt,
 			printf("  %-20s %6.1f %% of the threads' time\n",
 			       st->step[i].name, 100 * st->step[i].share);
 	if (opt->to == MR_TO_RECORDS)
-		printf("use it: millrace run 'records %s%s%s | %s'\n", opt->out,
-		       *r->rest ? " | " : "", r->rest,
-		       *r->tail ? r->tail : "batch 64");
+		print_use(opt, r);
 }
 
 int cli_store_quietly(const char *command, const char *pipeline,

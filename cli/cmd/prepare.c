@@ -30,6 +30,8 @@ static const struct mr_param options[] = {
 	  "where that makes some samples smaller" },
 	{ "shards", MR_P_INT, offsetof(P, store.shards), "0", 0, 1e6, NULL,
 	  "files; 0: one for each half gigabyte or 262,144 samples" },
+	{ "first", MR_P_INT, offsetof(P, store.first), "0", 0, 1e18, NULL,
+	  "only so many samples, the first ones, for `stored DIR`; 0: all" },
 	{ "literal", MR_P_BOOL, offsetof(P, store.literal), "no", 0, 0, NULL,
 	  "store what the last step yields, even where the one before it "
 	  "yields less and the rest could be done on load" },
@@ -63,6 +65,10 @@ const struct cli_command cli_command_prepare = {
 		"A last step that only widens its elements (cast, normalize)\n"
 		"is left to be done on load, where that makes the set\n"
 		"smaller; --literal stores its result instead.\n"
+		"Where there is room for a part of the samples only, --first "
+		"N\n"
+		"stores so many; `stored DIR` in the pipeline takes them from\n"
+		"there, and the others through the steps before it.\n"
 		"When it is stopped or killed, the same command goes on where\n"
 		"it was. With --on-error skip, a bad sample keeps its place,\n"
 		"with the reason.\n",

@@ -437,6 +437,8 @@ struct mr_store_options {
 			      * the one before it yields less: no */
 	uint64_t shards;     /* files; 0: one for each half gigabyte
 			      * or 262,144 samples */
+	uint64_t first;	     /* only so many samples, the first ones, for
+			      * `stored DIR`; 0: all; records only */
 	bool dry_run;	     /* estimate only */
 	double record_bytes; /* of a record, about, where that is known; 0:
 			      * some samples are made to find out */
@@ -463,6 +465,7 @@ struct mr_store_report {
 	char rest[800];	       /* steps that follow, in each epoch, or "" */
 	char deferred[400];    /* steps left to be done on load, or "" */
 	char tail[400];	       /* `batch` and what comes after it, or "" */
+	char head[800];	       /* the steps that are done; of `first`, or "" */
 	struct mr_stats stats; /* of the steps, whose names are here: */
 	char names[MR_MAX_STEPS][32];
 };

@@ -102,7 +102,12 @@ static int open_job(struct mr_phases *p, const char *pipeline,
 	e = mr_loader_open_with(&l, pipeline, &opt, err);
 	if (e)
 		return e;
-	e = take_apart(&p->job, l, err);
+	e = l->plan.part.samples ?
+		    mr_err_set(err, MR_EUNSUPPORTED,
+			       "diagnose: with 'stored', samples come by two "
+			       "ways; leave it out to diagnose the longer one, "
+			       "or see what `millrace run` says of both") :
+		    take_apart(&p->job, l, err);
 	p->d->samples = p->job.samples;
 	p->d->batch = p->job.batch;
 	p->d->pipeline = mr_strdup(l->pipeline->text, err);

@@ -34,6 +34,13 @@ struct mr_cache_params {
 
 extern const struct mr_op mr_op_cache;
 
+/* `stored` takes samples from a prepared set; inside the loader as well. */
+struct mr_stored_params {
+	const char *dir;
+};
+
+extern const struct mr_op mr_op_stored;
+
 /* "NAME: cannot take SPEC: why", MR_ETYPE. */
 int mr_op_refuse(const char *name, const struct mr_spec *in, const char *why,
 		 struct mr_err *err);

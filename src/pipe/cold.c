@@ -9,6 +9,7 @@
 #include "core/hash.h"
 #include "core/mem.h"
 #include "pipe/loader.h"
+#include "pipe/part.h"
 
 enum { THREADS = 8, TELL_MS = 20 };
 
@@ -65,8 +66,7 @@ static int path_of(const struct mr_loader *l, uint64_t index, char *buf,
 {
 	struct mr_extent x;
 	struct mr_err err;
-	int e = l->plan.source->locate(l->plan.source_self, index, buf, cap, &x,
-				       &err);
+	int e = mr_part_locate(&l->plan, index, buf, cap, &x, &err);
 
 	*path = x.path;
 	return e;
@@ -203,9 +203,8 @@ int mr_loader_resident(struct mr_loader *l, uint64_t samples, uint64_t *bytes,
 	for (uint64_t i = 0; i < l->order.n && i < samples; i++) {
 		struct mr_extent x;
 
-		if (!p->source->locate(p->source_self,
-				       mr_order_chosen(&l->order, &order, i),
-				       buf, sizeof(buf), &x, &err) &&
+		if (!mr_part_locate(p, mr_order_chosen(&l->order, &order, i),
+				    buf, sizeof(buf), &x, &err) &&
 		    mr_resident_extent(x.path, x.offset, x.length, bytes,
 				       resident))
 			return MR_EUNSUPPORTED;

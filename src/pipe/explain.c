@@ -47,6 +47,8 @@ static const char *place(const struct mr_loader *l, int stage)
 		return p->pipeline->stage[stage].op == &mr_op_batch ?
 			       "collated by the workers" :
 		       stage == p->cache ? "kept in memory" :
+		       stage == p->part.stage ?
+					   "from a prepared set" :
 		       p->pipeline->stage[stage].op->batch ?
 					   "by the worker that ends the batch" :
 					   "no work";
@@ -159,6 +161,7 @@ static void stage_text(const struct mr_loader *l, int i, struct mr_str *out)
 {
 	const struct mr_stage *s = &l->pipeline->stage[i];
 	struct mr_str name = { 0 }, fields = { 0 };
+	char n[32], all[32];
 	int first, last;
 
 	mr_stage_text(s, &name);
@@ -176,6 +179,10 @@ static void stage_text(const struct mr_loader *l, int i, struct mr_str *out)
 			    "");
 	if (i && i == l->plan.cache)
 		cache_text(&l->plan, out);
+	if (i && i == l->plan.part.stage)
+		mr_str_addf(out, ": the first %s of %s samples",
+			    mr_str_count(n, l->plan.part.samples),
+			    mr_str_count(all, l->plan.samples));
 	if (joined(&l->plan, i, &first, &last) && i == last)
 		mr_str_addf(out, "; steps %d to %d are one pass", first + 1,
 			    last + 1);
@@ -237,6 +244,8 @@ static void json_stage(struct mr_json *j, const struct mr_loader *l, int i)
 		mr_json_int(j, NULL, last);
 		mr_json_close(j, ']');
 	}
+	if (i && i == l->plan.part.stage)
+		mr_json_uint(j, "stored", l->plan.part.samples);
 	if (i && i == l->plan.cache) {
 		bool about;
 		uint64_t fits = cache_fits(&l->plan, &about);

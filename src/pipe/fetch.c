@@ -8,6 +8,7 @@
 #include "core/futex.h"
 #include "core/mem.h"
 #include "pipe/depth.h"
+#include "pipe/part.h"
 #include "pipe/reader.h"
 #include "pipe/record.h"
 #include "pipe/runs.h"
@@ -409,10 +410,9 @@ static int make_room(struct mr_fetch *f, struct mr_request *q,
 /* Where the sample lies, and room for it. */
 static int prepare(struct mr_fetch *f, struct mr_request *q, uint64_t index)
 {
-	const struct mr_plan *plan = &f->l->plan;
 	struct mr_err err;
-	int e = plan->source->locate(plan->source_self, index, q->path,
-				     sizeof(q->path), &q->at, &err);
+	int e = mr_part_locate(&f->l->plan, index, q->path, sizeof(q->path),
+			       &q->at, &err);
 
 	if (e)
 		return e == MR_ELIMIT ? MR_EIO : e;
@@ -651,18 +651,23 @@ void mr_fetch_poke(struct mr_fetch *f, size_t length)
 
 /* ---- life ---- */
 
-/* By its first sample: a data set has all its files in one kind of place. */
-bool mr_fetch_remote(const struct mr_loader *l)
+static bool remote(const struct mr_plan *p, uint64_t index)
 {
-	const struct mr_plan *p = &l->plan;
 	struct mr_extent x = { 0 };
 	struct mr_err err;
 	char path[4096];
 
-	return p->samples &&
-	       !p->source->locate(p->source_self, 0, path, sizeof(path), &x,
-				  &err) &&
+	return !mr_part_locate(p, index, path, sizeof(path), &x, &err) &&
 	       x.input;
+}
+
+/* By its first and last sample: a data set has all its files in one kind of
+ * place, and so has a prepared set of the first ones. */
+bool mr_fetch_remote(const struct mr_loader *l)
+{
+	const struct mr_plan *p = &l->plan;
+
+	return p->samples && (remote(p, 0) || remote(p, p->samples - 1));
 }
 
 static int fetch_alloc(struct mr_fetch *f, struct mr_err *err)

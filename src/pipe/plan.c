@@ -7,6 +7,7 @@
 #include "core/param.h"
 #include "op/batchop.h"
 #include "pipe/join.h"
+#include "pipe/part.h"
 #include "pipe/split.h"
 #include "pipe/strips.h"
 
@@ -80,7 +81,8 @@ static int add_step(struct mr_plan *plan, int i, struct mr_field_spec *f,
 		.op = s->op,
 		.self = s->self,
 		.stage = i,
-		.stream = (uint64_t)(i + plan->base - (plan->cache > 0)),
+		.stream = (uint64_t)(i + plan->base - (plan->cache > 0) -
+				     (plan->part.stage > 0)),
 		.field = f->id,
 		.in = f->spec,
 		.out = *out,
@@ -178,6 +180,17 @@ static bool used_after_cache(const struct mr_plan *plan, int id)
 	return false;
 }
 
+/* The output fields, by id, that no step from `at` on changes any more. */
+static void finished(const struct mr_plan *plan, int at, int out[MR_MAX_FIELDS])
+{
+	for (int i = 0; i < MR_MAX_FIELDS; i++)
+		out[i] = -1;
+	for (int i = 0; i < plan->outs; i++)
+		out[plan->out[i].id] = i;
+	for (int k = at; k < plan->steps; k++)
+		out[plan->step[k].field] = -1;
+}
+
 /* What the cache keeps, now that it is known who needs it. */
 static void plan_cached(struct mr_plan *plan)
 {
@@ -186,12 +199,7 @@ static void plan_cached(struct mr_plan *plan)
 	for (int i = 0; i < fs->n; i++)
 		if (used_after_cache(plan, fs->item[i].id))
 			plan->cached.item[plan->cached.n++] = fs->item[i];
-	for (int i = 0; i < MR_MAX_FIELDS; i++)
-		plan->cached_out[i] = -1;
-	for (int i = 0; i < plan->outs; i++)
-		plan->cached_out[plan->out[i].id] = i;
-	for (int k = plan->cache_at; k < plan->steps; k++)
-		plan->cached_out[plan->step[k].field] = -1;
+	finished(plan, plan->cache_at, plan->cached_out);
 }
 
 /* All fields become one, which has the first one's id from then on. */
@@ -390,15 +398,27 @@ static void plan_beginning(struct mr_plan *plan)
 	}
 }
 
-/* MILLRACE_NO_JOIN: each step alone, to compare with. What the cache keeps
- * must be there: no pass reaches across it. */
+/* Steps from k on that one pass may take. What the cache keeps must be there,
+ * and so must what a prepared set gives: no pass reaches across them. */
+static int reach(const struct mr_plan *plan, int k)
+{
+	int end = plan->steps;
+
+	if (k < plan->cache_at)
+		end = plan->cache_at;
+	if (k < plan->part.at && plan->part.at < end)
+		end = plan->part.at;
+	return end - k;
+}
+
+/* MILLRACE_NO_JOIN: each step alone, to compare with. */
 static void join_steps(struct mr_plan *plan)
 {
 	bool alone = getenv("MILLRACE_NO_JOIN") != NULL;
 
 	for (int k = 0; k < plan->steps; k++) {
 		struct mr_step *st = &plan->step[k];
-		int n = (k < plan->cache_at ? plan->cache_at : plan->steps) - k;
+		int n = reach(plan, k);
 
 		st->joined = mr_join_count(st, alone ? 1 : n);
 		if (!st->joined && !alone)
@@ -468,6 +488,8 @@ int mr_plan_make_edited(struct mr_plan *plan, struct mr_pipeline *p,
 			e = plan_batch(plan, i, err);
 		else if (op == &mr_op_cache)
 			e = plan_cache(plan, i);
+		else if (op == &mr_op_stored)
+			e = mr_part_plan(plan, i, &fs, threads, err);
 		else if (op->batch)
 			e = plan_after(plan, i, &fs, err);
 		else if (op->pack)
@@ -493,6 +515,8 @@ int mr_plan_make_edited(struct mr_plan *plan, struct mr_pipeline *p,
 		plan_beginning(plan);
 	if (plan->cache)
 		plan_cached(plan);
+	if (plan->part.samples)
+		finished(plan, plan->part.at, plan->part.out);
 	plan_buffers(plan);
 	return e;
 }

@@ -53,6 +53,17 @@ struct mr_after {
 
 enum { MR_MAX_AFTER = 4, MR_MAX_BUFS = 2 * MR_MAX_FIELDS };
 
+/* `stored`: the first samples come from a prepared set, as the steps before
+ * would make them. */
+struct mr_part {
+	int stage, at; /* its stage, or 0; how many steps come before it */
+	const struct mr_source *source;
+	const void *self;
+	uint64_t samples;
+	struct mr_fields in;	/* the set's, by the ids that they have here */
+	int out[MR_MAX_FIELDS]; /* as in_out */
+};
+
 struct mr_plan {
 	struct mr_pipeline *pipeline; /* borrowed */
 	const struct mr_source *source;
@@ -76,6 +87,8 @@ struct mr_plan {
 	size_t cache_ram;
 	struct mr_fields cached;
 	int cached_out[MR_MAX_FIELDS];
+
+	struct mr_part part; /* samples 0: there is none */
 
 	int outs, ragged;
 	struct mr_out_field out[MR_MAX_FIELDS];

@@ -2,6 +2,7 @@
 #include "pipe/runs.h"
 
 #include "core/mem.h"
+#include "pipe/part.h"
 
 enum {
 	RUN_BYTES = 1 << 20,
@@ -13,14 +14,13 @@ enum {
 
 static int locate(const struct mr_runs *r, uint64_t index, struct mr_extent *x)
 {
-	const struct mr_plan *p = &r->l->plan;
 	char path[4096];
 	struct mr_err err;
 
 	*x = (struct mr_extent){ 0 };
 	/* A path of its own for each sample has no neighbours. */
-	return p->source->locate(p->source_self, index, path, sizeof(path), x,
-				 &err) ||
+	return mr_part_locate(&r->l->plan, index, path, sizeof(path), x,
+			      &err) ||
 	       x->length == MR_TO_END || (x->fd < 0 && !x->input);
 }
 
@@ -33,15 +33,15 @@ static bool follows(const struct mr_extent *a, const struct mr_extent *b)
 	       b->offset - end <= GAP_MAX;
 }
 
-/* Bytes of a sample, by some that are spread evenly; 0: they do not lie end to
- * end. */
-static uint64_t mean_bytes(const struct mr_runs *r)
+/* Bytes of a sample, by some of [from, from + n) that are spread evenly; 0:
+ * they do not lie end to end. */
+static uint64_t mean_bytes(const struct mr_runs *r, uint64_t from, uint64_t n)
 {
-	uint64_t n = r->l->plan.samples, sum = 0, seen = 0, pairs = 0;
+	uint64_t sum = 0, seen = 0, pairs = 0;
 
 	for (uint64_t i = 0; i < PROBES && n > 1; i++) {
-		uint64_t at =
-			(n - 1) / PROBES * i + (n - 1) % PROBES * i / PROBES;
+		uint64_t at = from + (n - 1) / PROBES * i +
+			      (n - 1) % PROBES * i / PROBES;
 		struct mr_extent a, b;
 
 		if (locate(r, at, &a) || locate(r, at + 1, &b))
@@ -74,12 +74,15 @@ uint64_t mr_runs_samples(const struct mr_order *o, uint64_t bytes,
 
 void mr_runs_init(struct mr_runs *r, const struct mr_loader *l, size_t budget)
 {
-	uint64_t bytes;
+	uint64_t part = l->plan.part.samples, bytes, others;
 
 	*r = (struct mr_runs){ .l = l };
 	if (l->order.kind == MR_ORDER_SHUFFLE || !l->plan.source->locate)
 		return;
-	bytes = mean_bytes(r);
+	bytes = mean_bytes(r, 0, part);
+	others = mean_bytes(r, part, l->plan.samples - part);
+	if (bytes < others)
+		bytes = others;
 	if (bytes)
 		r->samples = mr_runs_samples(&l->order, bytes, budget);
 }

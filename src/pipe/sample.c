@@ -14,6 +14,7 @@
 #include "pipe/cached.h"
 #include "pipe/join.h"
 #include "pipe/lap.h"
+#include "pipe/part.h"
 #include "pipe/sink.h"
 #include "pipe/strips.h"
 
@@ -172,19 +173,48 @@ static int take_fetched(struct mr_worker *w, const struct mr_fetched *got,
 	return 0;
 }
 
+/* Who gives a sample: the source, or the prepared set of the first ones. */
+struct giver {
+	const struct mr_source *source;
+	const void *self;
+	int stage; /* whose thread's state it uses */
+	const struct mr_fields *fields;
+	const int *out; /* the output fields that no step follows, by id */
+};
+
+static struct giver giver_of(const struct mr_plan *p, uint64_t index)
+{
+	const struct mr_part *part = &p->part;
+
+	return mr_part_has(p, index) ?
+		       (struct giver){ part->source, part->self, part->stage,
+				       &part->in, part->out } :
+		       (struct giver){ p->source, p->source_self, 0, &p->in,
+				       p->in_out };
+}
+
 /* What a source's load() or unpack() works with. */
 struct loading {
 	struct mr_load ld; /* first: room() is given this one */
+	struct giver from;
 	struct mr_worker *w;
 	const struct mr_row *row;
 	unsigned roomed; /* a bit for each field that asked for room */
 };
 
+/* Where field i of a giver goes. */
+static struct mr_sink sink_of(const struct loading *g, int i)
+{
+	int id = g->from.fields->item[i].id;
+
+	return (struct mr_sink){ g->row, id, g->from.out[id] };
+}
+
 static void *room(const struct mr_load *ld, int field, size_t bytes)
 {
 	struct loading *g = (struct loading *)(uintptr_t)ld;
 	const struct mr_plan *p = &g->w->l->plan;
-	struct mr_sink s = { g->row, field, p->in_out[field] };
+	struct mr_sink s = sink_of(g, field);
 
 	if (s.out >= 0 && p->out[s.out].dense &&
 	    bytes != p->out[s.out].row_bytes) {
@@ -224,13 +254,13 @@ static bool shape_fits(const struct mr_tensor *t, const struct mr_spec *s)
  * is not there already. Bytes of a raw field 0 are. */
 static int place_fields(struct loading *g, struct mr_tensor *t, bool raw)
 {
-	const struct mr_plan *p = &g->w->l->plan;
+	const struct mr_fields *fs = g->from.fields;
 
-	for (int i = 0; i < p->in.n; i++) {
-		struct mr_sink s = { g->row, i, p->in_out[i] };
+	for (int i = 0; i < fs->n; i++) {
+		struct mr_sink s = sink_of(g, i);
 
-		if (!shape_fits(&t[i], &p->in.item[i].spec))
-			return other_shape(g->w, &p->in.item[i], &t[i]);
+		if (!shape_fits(&t[i], &fs->item[i].spec))
+			return other_shape(g->w, &fs->item[i], &t[i]);
 		if (!(g->roomed & 1u << i) && s.out >= 0 && !(raw && i == 0)) {
 			size_t n = mr_tensor_bytes(&t[i]);
 			void *to = mr_sink_reserve(g->w, &s, n, 0);
@@ -249,14 +279,14 @@ static int place_fields(struct loading *g, struct mr_tensor *t, bool raw)
 
 /* The bytes of a sample; false in *sunk when they lie elsewhere than in the
  * sink, where nothing is copied. */
-static int read_bytes(struct mr_worker *w, const struct mr_row *r,
-		      const struct mr_fetched *got, const struct mr_sink *s,
-		      uint8_t **data, size_t *n, bool *sunk)
+static int read_bytes(struct mr_worker *w, const struct giver *from,
+		      const struct mr_row *r, const struct mr_fetched *got,
+		      const struct mr_sink *s, uint8_t **data, size_t *n,
+		      bool *sunk)
 {
-	const struct mr_plan *p = &w->l->plan;
 	struct mr_extent x = { 0 };
-	int e = p->source->locate(p->source_self, r->index, w->path,
-				  sizeof(w->path), &x, &w->err);
+	int e = from->source->locate(from->self, r->index, w->path,
+				     sizeof(w->path), &x, &w->err);
 
 	if (e)
 		return e;
@@ -324,21 +354,23 @@ static int load_sample(struct loading *g, struct mr_tensor *t)
 	return e;
 }
 
-static int read_sample(struct mr_worker *w, const struct mr_row *r,
-		       const struct mr_fetched *got, struct mr_tensor *t)
+/* The fields of a giver, numbered as it has them, and their rates. */
+static int give(struct mr_worker *w, const struct giver *from,
+		const struct mr_row *r, const struct mr_fetched *got,
+		struct mr_tensor *t, int64_t *rate)
 {
-	const struct mr_plan *p = &w->l->plan;
-	bool raw = p->source->flags & MR_SOURCE_RAW;
+	bool raw = from->source->flags & MR_SOURCE_RAW;
 	struct mr_sink s = { r, raw ? 0 : MR_MAX_FIELDS,
-			     raw ? p->in_out[0] : -1 };
-	struct loading g = { .ld = { .self = p->source_self,
+			     raw ? from->out[0] : -1 };
+	struct loading g = { .ld = { .self = from->self,
 				     .index = r->index,
-				     .local = w->local[0],
+				     .local = w->local[from->stage],
 				     .scratch = &w->scratch,
 				     .limit = w->l->sample_max,
 				     .room = room,
 				     .err = &w->err,
-				     .rate = w->rate },
+				     .rate = rate },
+			     .from = *from,
 			     .w = w,
 			     .row = r };
 	uint8_t *data = NULL;
@@ -346,25 +378,47 @@ static int read_sample(struct mr_worker *w, const struct mr_row *r,
 	bool sunk;
 	int e;
 
-	for (int i = 0; i < p->in.n; i++) {
-		t[i] = mr_tensor_of(&p->in.item[i].spec);
-		w->side[i] = 0;
-		w->rate[i] = 0;
+	for (int i = 0; i < from->fields->n; i++) {
+		t[i] = mr_tensor_of(&from->fields->item[i].spec);
+		rate[i] = 0;
 	}
-	if (p->source->load) {
+	if (from->source->load) {
 		e = load_sample(&g, t);
 		return e ? e : place_fields(&g, t, false);
 	}
-	e = read_bytes(w, r, got, &s, &data, &n, &sunk);
+	e = read_bytes(w, from, r, got, &s, &data, &n, &sunk);
 	if (e)
 		return e;
-	e = p->source->unpack(&g.ld, data, n, t);
+	e = from->source->unpack(&g.ld, data, n, t);
 	mr_arena_reset(&w->scratch);
 	if (e)
 		return e;
 	if (sunk)
 		mr_sink_settle(w, &s, &t[0]);
 	return place_fields(&g, t, raw && s.out >= 0);
+}
+
+/* The source has its fields in the order of their ids. */
+static int read_sample(struct mr_worker *w, const struct mr_row *r,
+		       const struct mr_fetched *got, struct mr_tensor *t)
+{
+	const struct mr_plan *p = &w->l->plan;
+	struct giver from = giver_of(p, r->index);
+	struct mr_tensor own[MR_MAX_FIELDS];
+	int64_t rate[MR_MAX_FIELDS];
+	int e;
+
+	memset(w->side, 0, (size_t)p->in.n * sizeof(*w->side));
+	if (from.stage == 0)
+		return give(w, &from, r, got, t, w->rate);
+	e = give(w, &from, r, got, own, rate);
+	for (int i = 0; i < from.fields->n && !e; i++) {
+		int id = from.fields->item[i].id;
+
+		t[id] = own[i];
+		w->rate[id] = rate[i];
+	}
+	return e;
 }
 
 /* ---- the steps ---- */
@@ -504,24 +558,29 @@ static int run_steps(struct mr_worker *w, const struct mr_row *r, int from,
 	return 0;
 }
 
-/* As far as the cache, if there is one: out of it, or from the storage. */
+/* As far as the cache, if there is one: out of it, or from the storage. The
+ * step to go on with, or an error. */
 static int begin_sample(struct mr_worker *w, const struct mr_row *r,
 			const struct mr_fetched *got, struct mr_tensor *t)
 {
 	const struct mr_plan *p = &w->l->plan;
+	bool stored = mr_part_has(p, r->index);
+	int first = stored ? p->part.in.item[0].id : 0;
 	int e = w->l->cache ? mr_cached_get(w, r, t) : 0;
 
 	if (e)
-		return e < 0 ? e : 0;
+		return e < 0 ? e : p->cache_at;
 	e = read_sample(w, r, got, t);
 	if (e)
 		return e;
-	mr_lap_bytes(w, 0, w->bytes, mr_tensor_bytes(&t[0]));
+	mr_lap_bytes(w, 0, w->bytes, mr_tensor_bytes(&t[first]));
 	mr_lap(w, r, 0);
-	e = run_steps(w, r, 0, p->cache_at, t);
-	if (!e && w->l->cache)
+	if (!w->l->cache)
+		return stored ? p->part.at : 0;
+	e = run_steps(w, r, stored ? p->part.at : 0, p->cache_at, t);
+	if (!e)
 		mr_cached_put(w, r, t);
-	return e;
+	return e ? e : p->cache_at;
 }
 
 /* One sample from the storage to its row. */
@@ -535,7 +594,7 @@ static int sample(struct mr_worker *w, const struct mr_row *r,
 	w->at_step = "read";
 	w->offset = w->bytes = 0;
 	e = begin_sample(w, r, got, t);
-	return e ? e : run_steps(w, r, p->cache_at, p->steps, t);
+	return e < 0 ? e : run_steps(w, r, e, p->steps, t);
 }
 
 /* A file that was mapped has shrunk, or cannot be read, in the middle of a
@@ -557,7 +616,7 @@ static int guarded_sample(struct mr_worker *w, const struct mr_row *r,
 {
 	int e;
 
-	if (!(w->l->plan.source->flags & MR_SOURCE_MAPS))
+	if (!mr_part_maps(&w->l->plan))
 		return sample(w, r, got);
 	if (mr_guard_set())
 		return lost_mapping(w);

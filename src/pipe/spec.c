@@ -514,51 +514,67 @@ static int load_plugins(struct mr_pipeline *p, const char *list,
 	return 0;
 }
 
-/* ---- the cache ---- */
+/* ---- where samples are kept ---- */
 
-/* It stands once, where each epoch has the same samples. */
-static int check_cache(const struct mr_pipeline *p, struct mr_err *err)
+static bool keeps(const struct mr_stage *s)
 {
-	int cache = 0, random = 0, batch = 0;
+	return s->op == &mr_op_cache || s->op == &mr_op_stored;
+}
+
+/* `cache` and `stored` stand once each, where each epoch has the same samples,
+ * and a cache keeps what a set gave. */
+static int check_keeping(const struct mr_pipeline *p, struct mr_err *err)
+{
+	int cache = 0, stored = 0, random = 0, batch = 0;
 
 	for (int i = 1; i < p->n; i++) {
-		const struct mr_op *op = p->stage[i].op;
+		const struct mr_stage *s = &p->stage[i];
+		int *mine = s->op == &mr_op_cache ? &cache : &stored;
 
-		if (op->flags & MR_OP_RANDOM && !random)
+		if (s->op->flags & MR_OP_RANDOM && !random)
 			random = i;
-		if (op == &mr_op_batch)
+		if (s->op == &mr_op_batch)
 			batch = i;
-		if (op != &mr_op_cache)
+		if (!keeps(s))
 			continue;
-		if (cache)
+		if (*mine)
 			mr_err_set(err, MR_EPARSE,
-				   "a second cache; a pipeline has one at "
-				   "most");
+				   "a second %s; a pipeline has one at most",
+				   s->name);
 		else if (batch)
 			mr_err_set(err, MR_EPARSE,
-				   "'cache' comes after batch; it keeps "
-				   "samples and must come before");
+				   "'%s' comes after batch; it keeps "
+				   "samples and must come before",
+				   s->name);
 		else if (random)
 			mr_err_set(err, MR_EPARSE,
-				   "'cache' comes after '%s', which is random, "
+				   "'%s' comes after '%s', which is random, "
 				   "new in each epoch: put it before",
-				   p->stage[random].name);
-		if (cache || batch || random)
+				   s->name, p->stage[random].name);
+		else if (cache)
+			mr_err_set(err, MR_EPARSE,
+				   "'stored' comes after a cache: put it "
+				   "before");
+		if (cache || *mine || batch || random)
 			return mr_pipeline_point(p, i, err);
-		cache = i;
+		*mine = i;
 	}
 	return 0;
 }
 
 void mr_pipeline_uncache(struct mr_pipeline *p)
 {
+	int out = 0;
+
 	for (int i = 1; i < p->n; i++) {
-		if (p->stage[i].op != &mr_op_cache)
+		if (!keeps(&p->stage[i]))
 			continue;
-		p->uncached = i;
+		p->uncached[out] = i + out;
+		out++;
 		p->n--;
 		memmove(&p->stage[i], &p->stage[i + 1],
 			(size_t)(p->n - i) * sizeof(p->stage[0]));
+		i--;
 	}
 }
 
@@ -570,7 +586,18 @@ void mr_pipeline_suit(struct mr_pipeline *p, const struct mr_options *opt)
 
 int mr_pipeline_number(const struct mr_pipeline *p, int i)
 {
-	return i + 1 + (p->uncached && i >= p->uncached);
+	for (size_t k = 0; k < MR_COUNT(p->uncached); k++)
+		i += p->uncached[k] && i >= p->uncached[k];
+	return i + 1;
+}
+
+int mr_pipeline_stage(const struct mr_pipeline *p, int number)
+{
+	int i = number - 1;
+
+	for (size_t k = 0; k < MR_COUNT(p->uncached); k++)
+		i -= p->uncached[k] && number > p->uncached[k];
+	return i;
 }
 
 int mr_pipeline_front(const struct mr_pipeline *p)
@@ -624,7 +651,7 @@ int mr_pipeline_parse(struct mr_pipeline **out, const char *text,
 		e = parse_text(&ps);
 	}
 	if (!e)
-		e = check_cache(p, err);
+		e = check_keeping(p, err);
 	if (e) {
 		mr_pipeline_free(p);
 		return e;
@@ -658,8 +685,9 @@ int mr_pipeline_insert(struct mr_pipeline *p, const char *steps,
 	ps.s = p->text;
 	e = p->text ? parse_text(&ps) : mr_err_nomem(err, strlen(steps));
 	p->text = text;
-	if (p->uncached > 1)
-		p->uncached += p->n - front;
+	for (size_t i = 0; i < MR_COUNT(p->uncached); i++)
+		if (p->uncached[i] > 1)
+			p->uncached[i] += p->n - front;
 	for (int i = front; i < p->n; i++) {
 		p->stage[i].deferred = true;
 		p->stage[i].at = p->stage[0].at;
@@ -704,6 +732,7 @@ void mr_pipeline_free(struct mr_pipeline *p)
 	if (!p)
 		return;
 	mr_pipeline_cut(p, 0);
+	close_stage(&p->set);
 	for (int i = 0; i < p->plugins; i++)
 		dlclose(p->plugin[i]);
 	mr_arena_fini(&p->arena);
@@ -759,7 +788,7 @@ int mr_pipeline_hash(const struct mr_pipeline *p, uint64_t *hash,
 	int e = 0;
 
 	for (int i = 0; i < p->n; i++) {
-		if (p->stage[i].op == &mr_op_cache)
+		if (keeps(&p->stage[i]))
 			continue;
 		mr_stage_text(&p->stage[i], &s);
 		mr_str_add(&s, "\n");

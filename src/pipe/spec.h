@@ -28,10 +28,12 @@ struct mr_pipeline {
 	struct mr_arena arena;
 	int n;
 	struct mr_stage stage[MR_MAX_STEPS];
-	int uncached;	 /* where a `cache` stood that was taken out, or 0 */
-	bool lenient;	 /* for the source: mr_source_env */
-	uint64_t memory; /* the same */
-	void *plugin[8]; /* handles of shared objects */
+	struct mr_stage set; /* the source of a `stored`, once it is open */
+	int uncached[2];     /* where a `stored` and a `cache` stood that were
+			      * taken out, or 0 */
+	bool lenient;	     /* for the source: mr_source_env */
+	uint64_t memory;     /* the same */
+	void *plugin[8];     /* handles of shared objects */
 	int plugins;
 };
 
@@ -56,11 +58,14 @@ void mr_pipeline_cut(struct mr_pipeline *p, int n);
 int mr_pipeline_append(struct mr_pipeline *p, const struct mr_op *op,
 		       void *self, struct mr_err *err);
 
-/* Takes the cache out, where there is one. */
+/* Takes a `stored` and a `cache` out, where they are: steps that change no
+ * sample. */
 void mr_pipeline_uncache(struct mr_pipeline *p);
 
-/* The number of stage i for users, who count a cache that was taken out. */
+/* The number of stage i for users, who count what was taken out; and back,
+ * where that gives the stage before. */
 int mr_pipeline_number(const struct mr_pipeline *p, int i);
+int mr_pipeline_stage(const struct mr_pipeline *p, int number);
 
 /* Adds the text and a caret under stage i to the message; returns its code. */
 int mr_pipeline_point(const struct mr_pipeline *p, int i, struct mr_err *err);
@@ -71,8 +76,8 @@ void mr_pipeline_suit(struct mr_pipeline *p, const struct mr_options *opt);
 /* One stage with all its parameters, as a user could write it. */
 void mr_stage_text(const struct mr_stage *s, struct mr_str *out);
 
-/* A hash of all stages and parameters: equal texts, equal hash. A cache does
- * not count: with and without it the batches are the same. */
+/* A hash of all stages and parameters: equal texts, equal hash. `cache` and
+ * `stored` do not count: with and without them the batches are the same. */
 int mr_pipeline_hash(const struct mr_pipeline *p, uint64_t *hash,
 		     struct mr_err *err);
 

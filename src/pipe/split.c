@@ -43,8 +43,8 @@ static int find_stage(const struct mr_pipeline *p, const char *until,
 					  "--until %s: want a stage from 1, "
 					  "the source, to %d",
 					  until, mr_pipeline_number(p, n - 1));
-		/* a cache that was taken out is the stage before it */
-		return (int)k - 1 - (p->uncached && k > p->uncached);
+		/* what was taken out is the stage before it */
+		return mr_pipeline_stage(p, (int)k);
 	}
 	for (int i = 0; i < n; i++) {
 		if (strcmp(p->stage[i].name, until))

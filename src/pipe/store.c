@@ -136,6 +136,21 @@ static int note_tail(struct job *j, const struct mr_pipeline *p,
 	return e;
 }
 
+/* What the samples go through that are not among the first ones. */
+static int note_head(struct job *j, const struct mr_pipeline *p,
+		     struct mr_err *err)
+{
+	char *text = NULL;
+	int e = 0;
+
+	if (j->opt->first)
+		e = mr_split_words(p, 0, j->split.stored, &text, err);
+	if (text)
+		snprintf(j->report->head, sizeof(j->report->head), "%s", text);
+	free(text);
+	return e;
+}
+
 static int check_stages(const struct job *j, struct mr_err *err)
 {
 	int most = MR_MAX_STEPS - 2; /* packing and batches */
@@ -181,10 +196,14 @@ static int make_plan(struct job *j, struct mr_err *err)
 	if (!e)
 		e = note_tail(j, p, err);
 	if (!e)
+		e = note_head(j, p, err);
+	if (!e)
 		e = choose_codec(j, err);
 	j->source_samples = j->meta.samples;
 	if (j->opt->loader.subset && j->opt->loader.subset < j->meta.samples)
 		j->meta.samples = j->opt->loader.subset;
+	if (j->opt->first && j->opt->first < j->meta.samples)
+		j->meta.samples = j->opt->first;
 	mr_pipeline_free(p);
 	free(plan);
 	if (e)
@@ -407,6 +426,8 @@ static int put_batch(struct job *j, struct mr_loader *l, struct mr_batch *b,
 
 	if (at > j->writer.next)
 		at = j->writer.next;
+	if (end > j->meta.samples) /* of the first ones only */
+		end = j->meta.samples;
 	for (; !e && at < end && mr_loader_sample_at(l, &j->order, at, &want);
 	     at++) {
 		bool here = row < mr_batch_count(b) && index[row] == want;
@@ -497,11 +518,12 @@ static int run(struct job *j, struct mr_err *err)
 	bool done = false;
 	int e;
 
-	/* Of a part, samples from all over the set, by the seed. */
-	opt.order = j->meta.samples < j->source_samples ? MR_ORDER_SHUFFLE :
-							  MR_ORDER_SEQUENTIAL;
+	/* Of a subset, samples from all over the set, by the seed. */
+	opt.order = opt.subset && opt.subset < j->source_samples ?
+			    MR_ORDER_SHUFFLE :
+			    MR_ORDER_SEQUENTIAL;
 	opt.epochs = 1;
-	opt.samples = 0;
+	opt.samples = j->opt->first;
 	opt.rank = 0;
 	opt.ranks = 1;
 	c.batch.count = (int64_t)(BATCH_BYTES / (j->mean + 1)) + 1;
@@ -559,6 +581,11 @@ static int check_options(const struct mr_store_options *opt, struct mr_err *err)
 				  stray);
 	if (!*opt->out)
 		return mr_err_set(err, MR_EINVAL, "say where to: --out DIR");
+	if (opt->first && (opt->loader.subset || opt->to != MR_TO_RECORDS))
+		return mr_err_set(err, MR_EINVAL,
+				  opt->loader.subset ?
+					  "--first and --subset: give one" :
+					  "--first: of prepared sets only");
 	if (opt->loader.on_error == MR_ON_ERROR_REPLACE)
 		return mr_err_set(err, MR_EINVAL,
 				  "--on-error replace would store samples "

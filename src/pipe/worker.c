@@ -11,6 +11,7 @@
 #include "core/futex.h"
 #include "core/mem.h"
 #include "pipe/after.h"
+#include "pipe/part.h"
 #include "pipe/record.h"
 #include "trace/counters.h"
 
@@ -206,8 +207,7 @@ static void ask_for(struct mr_worker *w, uint64_t index)
 	struct mr_extent x = { 0 };
 	struct mr_err ignored;
 
-	if (p->source->locate(p->source_self, index, w->path, sizeof(w->path),
-			      &x, &ignored) ||
+	if (mr_part_locate(p, index, w->path, sizeof(w->path), &x, &ignored) ||
 	    !x.mapped)
 		return;
 	for (size_t i = 0; i < x.length && i < ASK_BYTES; i += 64)
@@ -221,9 +221,8 @@ static bool do_run(struct mr_worker *w, uint64_t s, uint32_t first,
 	struct mr_slot *slot = &l->slot[s % l->ring];
 	struct mr_row r = { .b = mr_loader_enter(l, s, w->number), .slot = s };
 	uint64_t position = s * l->rows + first, until = 0, next;
-	const struct mr_source *source = l->plan.source;
 	bool ahead = false;
-	bool asks = source->locate && source->flags & MR_SOURCE_MAPS;
+	bool asks = l->plan.source->locate && mr_part_maps(&l->plan);
 
 	if (!r.b) { /* no memory: the consumer finds no batch, and says so */
 		atomic_store(&slot->state, MR_SLOT_READY);
@@ -434,6 +433,14 @@ int mr_thread_start(pthread_t *t, const char *name, void *(*main)(void *),
 	return e;
 }
 
+/* A source, or a step's prepared set. */
+static const struct mr_source *source_at(const struct mr_plan *p, int stage)
+{
+	return stage == 0	      ? p->source :
+	       stage == p->part.stage ? p->part.source :
+					NULL;
+}
+
 /* State that the source (stage 0) and the steps keep for this thread. */
 static int make_locals(struct mr_worker *w, struct mr_err *err)
 {
@@ -441,7 +448,8 @@ static int make_locals(struct mr_worker *w, struct mr_err *err)
 
 	for (int i = 0; i < p->pipeline->n; i++) {
 		const struct mr_op *op = p->pipeline->stage[i].op;
-		size_t bytes = op ? op->local : p->source->local;
+		const struct mr_source *s = source_at(p, i);
+		size_t bytes = s ? s->local : op->local;
 
 		if (!bytes)
 			continue;
@@ -458,7 +466,8 @@ static void drop_locals(struct mr_worker *w)
 
 	for (int i = 0; i < p->pipeline->n; i++) {
 		const struct mr_op *op = p->pipeline->stage[i].op;
-		void (*drop)(void *) = op ? op->drop : p->source->drop;
+		const struct mr_source *s = source_at(p, i);
+		void (*drop)(void *) = s ? s->drop : op->drop;
 
 		if (w->local[i] && drop)
 			drop(w->local[i]);

@@ -48,8 +48,8 @@ static int word(const struct mr_pipeline *p, int from, int to, char **text,
 		struct mr_err *err)
 {
 	/* A cache that was taken out is still in the pipeline's own words. */
-	return p->uncached ? mr_split_text(p, from, to, text, err) :
-			     mr_split_words(p, from, to, text, err);
+	return p->uncached[0] ? mr_split_text(p, from, to, text, err) :
+				mr_split_words(p, from, to, text, err);
 }
 
 /* A stage that can be stored is a split. */

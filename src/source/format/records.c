@@ -6,7 +6,7 @@
 #include "core/hash.h"
 #include "source/origin.h"
 #include "source/paths.h"
-#include "source/source.h"
+#include "source/prepared.h"
 #include "store/set.h"
 
 enum verify { ONCE, ALWAYS, NEVER };
@@ -214,6 +214,11 @@ static const char *class_name(const void *self, uint64_t label)
 static uint64_t fingerprint(const void *self)
 {
 	return ((const struct records *)self)->set.meta.set;
+}
+
+const struct mr_meta *mr_records_meta(const void *self)
+{
+	return &((const struct records *)self)->set.meta;
 }
 
 static int stands_for(const void *self, const char **deferred)
