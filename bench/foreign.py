@@ -70,6 +70,8 @@ class Script:
         here["millrace trace"] = self.job(
             "millrace trace", [self.env.millrace, "trace", "-o", self.out,
                                "--"], kept=self.out)
+        # what the machine's noise alone makes of a ratio
+        here["untraced, again"] = self.job("untraced, again")
         here["torch.profiler"] = self.job("torch.profiler",
                                           after=["profiler"])
         return here
@@ -100,7 +102,7 @@ def main(env, report):
     script = Script(env, photos(env))
     script.run(epochs=1)        # the files are in memory from here on
     noise = Noise()
-    rounds = env.rounds(9)
+    rounds = env.rounds(15)
     jobs = {**script.jobs(), **script.samplers(report)}
     report.setting(workers=WORKERS, batch=BATCH, epochs=EPOCHS, rounds=rounds)
     values, failed = interleave(

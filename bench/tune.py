@@ -24,7 +24,7 @@ SECONDS, RATIO = 60, 20
 
 def key(s):
     """What makes a strategy the same in two answers."""
-    return (s["split"], s["codec"], bool(s.get("shuffle")), s["order"],
+    return (s["split"], s.get("part", 1) < 1, s["codec"], bool(s.get("shuffle")), s["order"],
             s["cache"], s.get("cache_after", "") if s["cache"] == "ram"
             else "", s["threads"], s.get("shards", 1))
 

@@ -37,6 +37,8 @@ extern const struct mr_op mr_op_cache;
 /* `stored` takes samples from a prepared set; inside the loader as well. */
 struct mr_stored_params {
 	const char *dir;
+	int64_t first;
+	bool check;
 };
 
 extern const struct mr_op mr_op_stored;

@@ -180,7 +180,8 @@ static void stage_text(const struct mr_loader *l, int i, struct mr_str *out)
 	if (i && i == l->plan.cache)
 		cache_text(&l->plan, out);
 	if (i && i == l->plan.part.stage)
-		mr_str_addf(out, ": the first %s of %s samples",
+		mr_str_addf(out, ": %s%s of %s samples",
+			    l->plan.part.record ? "" : "the first ",
 			    mr_str_count(n, l->plan.part.samples),
 			    mr_str_count(all, l->plan.samples));
 	if (joined(&l->plan, i, &first, &last) && i == last)

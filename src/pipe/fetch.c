@@ -651,23 +651,22 @@ void mr_fetch_poke(struct mr_fetch *f, size_t length)
 
 /* ---- life ---- */
 
-static bool remote(const struct mr_plan *p, uint64_t index)
+/* By its first sample: a data set has all its files in one kind of place. */
+static bool remote(const struct mr_source *s, const void *self)
 {
 	struct mr_extent x = { 0 };
 	struct mr_err err;
 	char path[4096];
 
-	return !mr_part_locate(p, index, path, sizeof(path), &x, &err) &&
-	       x.input;
+	return !s->locate(self, 0, path, sizeof(path), &x, &err) && x.input;
 }
 
-/* By its first and last sample: a data set has all its files in one kind of
- * place, and so has a prepared set of the first ones. */
 bool mr_fetch_remote(const struct mr_loader *l)
 {
 	const struct mr_plan *p = &l->plan;
 
-	return p->samples && (remote(p, 0) || remote(p, p->samples - 1));
+	return (p->samples && remote(p->source, p->source_self)) ||
+	       (p->part.samples && remote(p->part.source, p->part.self));
 }
 
 static int fetch_alloc(struct mr_fetch *f, struct mr_err *err)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The step `stored`: the first samples of the data set have been through the
- * steps before it once, and lie in a prepared set (plan.h: struct mr_part).
+ * The step `stored`: a part of the samples, the first ones of the data set or
+ * some of all over it, has been through the steps before it once, and lies in a
+ * prepared set (plan.h: struct mr_part).
  */
 #ifndef MR_PIPE_PART_H
 #define MR_PIPE_PART_H
@@ -13,10 +14,14 @@
 int mr_part_plan(struct mr_plan *plan, int i, const struct mr_fields *fs,
 		 int threads, struct mr_err *err);
 
-/* Does a sample come from there? */
-static inline bool mr_part_has(const struct mr_plan *plan, uint64_t index)
+/* Does a sample come from there? If so, its number in the set. */
+static inline bool mr_part_has(const struct mr_plan *plan, uint64_t index,
+			       uint64_t *record)
 {
-	return index < plan->part.samples;
+	const struct mr_part *part = &plan->part;
+
+	*record = part->record ? (uint64_t)part->record[index] - 1 : index;
+	return *record < part->samples;
 }
 
 /* Where a sample lies, there or in the source, which has a locate(). */

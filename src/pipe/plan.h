@@ -53,13 +53,15 @@ struct mr_after {
 
 enum { MR_MAX_AFTER = 4, MR_MAX_BUFS = 2 * MR_MAX_FIELDS };
 
-/* `stored`: the first samples come from a prepared set, as the steps before
- * would make them. */
+/* `stored`: a part of the samples comes from a prepared set, as the steps
+ * before would make them. */
 struct mr_part {
 	int stage, at; /* its stage, or 0; how many steps come before it */
 	const struct mr_source *source;
 	const void *self;
 	uint64_t samples;
+	const uint32_t *record; /* by sample: the set's, from 1, or 0; NULL:
+				 * it has the first ones, in their order */
 	struct mr_fields in;	/* the set's, by the ids that they have here */
 	int out[MR_MAX_FIELDS]; /* as in_out */
 };

@@ -173,11 +173,12 @@ static int take_fetched(struct mr_worker *w, const struct mr_fetched *got,
 	return 0;
 }
 
-/* Who gives a sample: the source, or the prepared set of the first ones. */
+/* Who gives a sample: the source, or a prepared set. */
 struct giver {
 	const struct mr_source *source;
 	const void *self;
-	int stage; /* whose thread's state it uses */
+	uint64_t index; /* as it numbers them */
+	int stage;	/* whose thread's state it uses */
 	const struct mr_fields *fields;
 	const int *out; /* the output fields that no step follows, by id */
 };
@@ -185,12 +186,13 @@ struct giver {
 static struct giver giver_of(const struct mr_plan *p, uint64_t index)
 {
 	const struct mr_part *part = &p->part;
+	uint64_t record;
 
-	return mr_part_has(p, index) ?
-		       (struct giver){ part->source, part->self, part->stage,
-				       &part->in, part->out } :
-		       (struct giver){ p->source, p->source_self, 0, &p->in,
-				       p->in_out };
+	return mr_part_has(p, index, &record) ?
+		       (struct giver){ part->source, part->self, record,
+				       part->stage,  &part->in,	 part->out } :
+		       (struct giver){ p->source, p->source_self, index,
+				       0,	  &p->in,	  p->in_out };
 }
 
 /* What a source's load() or unpack() works with. */
@@ -280,12 +282,11 @@ static int place_fields(struct loading *g, struct mr_tensor *t, bool raw)
 /* The bytes of a sample; false in *sunk when they lie elsewhere than in the
  * sink, where nothing is copied. */
 static int read_bytes(struct mr_worker *w, const struct giver *from,
-		      const struct mr_row *r, const struct mr_fetched *got,
-		      const struct mr_sink *s, uint8_t **data, size_t *n,
-		      bool *sunk)
+		      const struct mr_fetched *got, const struct mr_sink *s,
+		      uint8_t **data, size_t *n, bool *sunk)
 {
 	struct mr_extent x = { 0 };
-	int e = from->source->locate(from->self, r->index, w->path,
+	int e = from->source->locate(from->self, from->index, w->path,
 				     sizeof(w->path), &x, &w->err);
 
 	if (e)
@@ -363,7 +364,7 @@ static int give(struct mr_worker *w, const struct giver *from,
 	struct mr_sink s = { r, raw ? 0 : MR_MAX_FIELDS,
 			     raw ? from->out[0] : -1 };
 	struct loading g = { .ld = { .self = from->self,
-				     .index = r->index,
+				     .index = from->index,
 				     .local = w->local[from->stage],
 				     .scratch = &w->scratch,
 				     .limit = w->l->sample_max,
@@ -386,7 +387,7 @@ static int give(struct mr_worker *w, const struct giver *from,
 		e = load_sample(&g, t);
 		return e ? e : place_fields(&g, t, false);
 	}
-	e = read_bytes(w, from, r, got, &s, &data, &n, &sunk);
+	e = read_bytes(w, from, got, &s, &data, &n, &sunk);
 	if (e)
 		return e;
 	e = from->source->unpack(&g.ld, data, n, t);
@@ -564,7 +565,8 @@ static int begin_sample(struct mr_worker *w, const struct mr_row *r,
 			const struct mr_fetched *got, struct mr_tensor *t)
 {
 	const struct mr_plan *p = &w->l->plan;
-	bool stored = mr_part_has(p, r->index);
+	uint64_t record;
+	bool stored = mr_part_has(p, r->index, &record);
 	int first = stored ? p->part.in.item[0].id : 0;
 	int e = w->l->cache ? mr_cached_get(w, r, t) : 0;
 

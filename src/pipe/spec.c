@@ -733,6 +733,7 @@ void mr_pipeline_free(struct mr_pipeline *p)
 		return;
 	mr_pipeline_cut(p, 0);
 	close_stage(&p->set);
+	free(p->record);
 	for (int i = 0; i < p->plugins; i++)
 		dlclose(p->plugin[i]);
 	mr_arena_fini(&p->arena);

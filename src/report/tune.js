@@ -21,14 +21,16 @@ function cacheName(s) {
 	return s.cache === "page" ? "page cache" + bytes + share :
 		"ram cache" + bytes + (s.cache_after ? " after " + s.cache_after : "") + share;
 }
+// Of a mixture, how many samples are stored; the others go through all steps
+const part = s => s.part > 0 && s.part < 1 ? Math.round(100 * s.part) + " % " : "";
 // A strategy, a line for each of what is stored, read and kept
 function words(s) {
 	const how = [s.order && "order " + s.order, num(s.threads) && count(s.threads) + (s.threads === 1 ? " thread" : " threads"),
 		num(s.shards) > 1 && count(s.shards) + " shards"].filter(Boolean).join(", ");
-	return [s.split < 0 ? "all online" : "stored " + splitName(s.split, s.after) + ", codec " + codecName(s), how, cacheName(s)].filter(Boolean);
+	return [s.split < 0 ? "all online" : part(s) + "stored " + splitName(s.split, s.after) + ", codec " + codecName(s), how, cacheName(s)].filter(Boolean);
 }
 function short(s) {
-	return [splitName(s.split, s.after), s.split < 0 || (s.codec || "none") === "none" ? "" : codecName(s), s.order,
+	return [part(s) + splitName(s.split, s.after), s.split < 0 || (s.codec || "none") === "none" ? "" : codecName(s), s.order,
 		s.cache === "ram" || s.cache === "page" ? s.cache + " cache" : ""].filter(Boolean).join(", ") + " (" + s.id + ")";
 }
 

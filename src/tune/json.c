@@ -102,12 +102,14 @@ static void add_place(struct mr_json *j, const struct mr_tuning *t,
 		      const struct mr_strategy *s)
 {
 	static const char *const caches[] = { "none", "page", "ram" };
-	const struct mr_tune_split *sp = &t->split[s->split];
+	const struct mr_strategy set = mr_strategy_set(s);
+	const struct mr_tune_split *sp = &t->split[set.split];
 
 	mr_json_int(j, "split", sp->stage);
 	mr_json_text(j, "after", sp->name);
-	mr_json_text(j, "codec", sp->codec[s->codec].name);
-	mr_json_bool(j, "shuffle", sp->codec[s->codec].shuffle);
+	real(j, "part", s->mixed ? s->part : 1);
+	mr_json_text(j, "codec", sp->codec[set.codec].name);
+	mr_json_bool(j, "shuffle", sp->codec[set.codec].shuffle);
 	mr_json_int(j, "threads", s->threads);
 	mr_json_text(j, "order", mr_order_names[s->order]);
 	mr_json_uint(j, "shards", s->shards);
@@ -190,7 +192,7 @@ static void add_commands(struct mr_json *j, const struct mr_tuning *t,
 	struct mr_str answer = { 0 }, prepare = { 0 }, run = { 0 };
 	const struct mr_strategy *s =
 		t->best >= 0 ? &t->strategy[t->best] : NULL;
-	char *text = s ? mr_strategy_text(t, s, dir, 0) : NULL;
+	char *text = s ? mr_strategy_text(t, s, dir, 0, 0) : NULL;
 
 	mr_tuning_answer(t, &answer);
 	if (s) {

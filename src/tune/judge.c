@@ -14,12 +14,6 @@
 
 enum { EVEN_OF = 6 };
 
-/* Bytes that are stored beside what there is. */
-static double added(const struct mr_tuning *t, const struct mr_strategy *s)
-{
-	return t->split[s->split].stage < 0 ? 0 : s->storage;
-}
-
 static double epoch_total(const struct mr_tuning *t,
 			  const struct mr_strategy *s, double epochs)
 {
@@ -30,11 +24,20 @@ static double epoch_total(const struct mr_tuning *t,
 
 /* ---- what was measured corrects what was predicted ---- */
 
+/* Of the same split, and read in the same way. */
+static bool of_a_kind(const struct mr_strategy *a, const struct mr_strategy *b)
+{
+	return a->split == b->split && a->order == b->order &&
+	       a->cache == b->cache && a->mixed == b->mixed &&
+	       (!a->mixed || a->with == b->with);
+}
+
 /*
  * By how much the model is off: for a strategy that was measured, exactly; for
- * others, as for those of the same split that are read in the same way.
+ * others, as for those of their kind.
  */
-static double correction(const struct mr_tuning *t, const struct mr_strategy *s)
+static double measured_so(const struct mr_tuning *t,
+			  const struct mr_strategy *s)
 {
 	double sum = 0;
 	int n = 0;
@@ -42,15 +45,29 @@ static double correction(const struct mr_tuning *t, const struct mr_strategy *s)
 	for (int i = 0; i < t->strategies; i++) {
 		const struct mr_strategy *m = &t->strategy[i];
 
-		if (!m->measured.n || m->split != s->split ||
-		    m->order != s->order || m->cache != s->cache)
+		if (!m->measured.n || !of_a_kind(m, s))
 			continue;
 		if (mr_strategy_alike(m, s) && m->threads == s->threads)
 			return m->measured.mean / m->sampled;
 		sum += log(m->measured.mean / m->sampled);
 		n++;
 	}
-	return n ? exp(sum / n) : 1;
+	return n ? exp(sum / n) : 0;
+}
+
+/* A mixture's as its two parts have it. */
+static double correction(const struct mr_tuning *t, const struct mr_strategy *s)
+{
+	struct mr_strategy set = mr_strategy_set(s), others = *s;
+	double c = measured_so(t, s);
+
+	if (c > 0)
+		return c;
+	if (!s->mixed)
+		return 1;
+	others.mixed = false;
+	return pow(correction(t, &set), s->part) *
+	       pow(correction(t, &others), 1 - s->part);
 }
 
 /* What the accelerator takes. */
@@ -73,22 +90,21 @@ static void correct(const struct mr_tuning *t, struct mr_strategy *s)
 
 /* ---- the goal ---- */
 
-static void weigh_cost(struct mr_tuning *t, struct mr_strategy *s)
+static void weigh_cost(const struct mr_tuning *t, struct mr_strategy *s)
 {
 	const struct mr_tune_goal *g = &t->goal;
 
 	s->total = epoch_total(t, s, g->epochs);
-	s->cost = s->total / 3600 * g->price_hour +
-		  added(t, s) / 1e9 * g->price_gb;
+	s->cost =
+		s->total / 3600 * g->price_hour + s->added / 1e9 * g->price_gb;
 	s->allowed =
-		(!(g->max_storage > 0) || added(t, s) <= g->max_storage) &&
+		(!(g->max_storage > 0) || s->added <= g->max_storage) &&
 		(!(g->max_prepare > 0) || s->offline <= g->max_prepare) &&
 		(!(g->max_memory > 0) || s->cache_bytes <= g->max_memory) &&
 		isfinite(s->total);
 }
 
-/* What is the least of an epochs' goal. */
-static double price(const struct mr_tuning *t, const struct mr_strategy *s)
+double mr_strategy_price(const struct mr_tuning *t, const struct mr_strategy *s)
 {
 	return t->goal.price_hour > 0 || t->goal.price_gb > 0 ? s->cost :
 								s->total;
@@ -151,10 +167,11 @@ static void score_epochs(struct mr_tuning *t)
 
 	for (int i = 0; i < t->strategies; i++)
 		if (candidate(t, &t->strategy[i]))
-			least = fmin(least, price(t, &t->strategy[i]));
+			least = fmin(least,
+				     mr_strategy_price(t, &t->strategy[i]));
 	for (int i = 0; i < t->strategies; i++) {
 		struct mr_strategy *s = &t->strategy[i];
-		double p = price(t, s);
+		double p = mr_strategy_price(t, s);
 
 		s->score = p > 0 && isfinite(least) ? least / p : 0;
 	}
@@ -169,8 +186,10 @@ static int simpler(const struct mr_tuning *t, const struct mr_strategy *a,
 {
 	bool plain_a = a->codec == 0, plain_b = b->codec == 0;
 
-	if (added(t, a) != added(t, b))
-		return added(t, a) < added(t, b) ? -1 : 1;
+	if (a->mixed != b->mixed)
+		return a->mixed ? 1 : -1;
+	if (a->added != b->added)
+		return a->added < b->added ? -1 : 1;
 	if (a->cache_bytes != b->cache_bytes)
 		return a->cache_bytes < b->cache_bytes ? -1 : 1;
 	if (plain_a != plain_b)
@@ -240,7 +259,7 @@ static void find_best(struct mr_tuning *t)
 static bool beats(const struct mr_tuning *t, const struct mr_strategy *a,
 		  const struct mr_strategy *b)
 {
-	double da = added(t, a), db = added(t, b);
+	double da = a->added, db = b->added;
 
 	/* Another order than the one asked for is a price, too. */
 	if (a->order != t->order && b->order == t->order)
@@ -306,7 +325,7 @@ static void choose_shown(struct mr_tuning *t)
 		for (int i = 0; i < t->strategies; i++) {
 			const struct mr_strategy *s = &t->strategy[i];
 
-			if (s->split == k && candidate(t, s) &&
+			if (s->split == k && !s->mixed && candidate(t, s) &&
 			    (best < 0 || s->score > t->strategy[best].score))
 				best = i;
 		}
@@ -352,7 +371,7 @@ static int extreme(const struct mr_tuning *t, int split,
 	for (int i = 0; i < t->strategies; i++) {
 		const struct mr_strategy *s = &t->strategy[i];
 
-		if (s->split == split && s->codec == 0 &&
+		if (s->split == split && s->codec == 0 && !s->mixed &&
 		    s->order == t->order && s->threads == t->threads &&
 		    s->cache == cache)
 			return i;
@@ -367,15 +386,18 @@ static int find_usual(const struct mr_tuning *t)
 	return i >= 0 && t->strategy[i].cache_share >= 1 ? i : t->online;
 }
 
+void mr_strategy_judge(const struct mr_tuning *t, struct mr_strategy *s)
+{
+	mr_strategy_predict(t, s);
+	correct(t, s);
+	weigh_cost(t, s);
+}
+
 void mr_tuning_judge(struct mr_tuning *t)
 {
-	for (int i = 0; i < t->strategies; i++) {
-		struct mr_strategy *s = &t->strategy[i];
-
-		mr_strategy_predict(t, s);
-		correct(t, s);
-		weigh_cost(t, s);
-	}
+	for (int i = 0; i < t->strategies; i++)
+		mr_strategy_judge(t, &t->strategy[i]);
+	mr_tuning_mix(t);
 	if (t->goal.weighted)
 		score_weights(t);
 	else

@@ -77,6 +77,7 @@ static int take_apart(struct mr_tuning *t, const struct mr_pipeline *p,
 	while (first < end && p->stage[first].deferred)
 		first++;
 	t->deferred = first - 1;
+	t->mixes &= !t->deferred;
 	e = word(p, 0, 1, &t->word[t->stages++], err);
 	add_split(t, "", 0);
 	add_split(t, "read", mr_pipeline_number(p, first - 1));
@@ -235,8 +236,8 @@ static int time_whole(struct mr_tuner *u, struct mr_err *err)
 	struct mr_stats st;
 	struct mr_figure f;
 	const struct mr_strategy online = { 0 };
-	int e = time_text(u, mr_strategy_text(t, &online, "", 0), &r, &f, &st,
-			  err);
+	int e = time_text(u, mr_strategy_text(t, &online, "", 0, 0), &r, &f,
+			  &st, err);
 
 	if (e)
 		return e;

@@ -229,7 +229,7 @@ static int profile_split(struct mr_tuner *u, int i, struct mr_err *err)
 	if (i)
 		e = mr_tuner_store(u, &at, dir, sizeof(dir), &s->bytes,
 				   &s->offline, err);
-	text = mr_strategy_text(u->t, &at, dir, 0);
+	text = mr_strategy_text(u->t, &at, dir, 0, 0);
 	if (!e && !text)
 		e = mr_err_nomem(err, 1);
 	/* Where the steps take long, it makes no difference to them whether

@@ -67,7 +67,8 @@ static int time_one(struct mr_tuner *u, const struct mr_strategy *s,
 	struct mr_tuning *t = u->t;
 	double part = (double)t->sampled / (double)t->samples;
 	char profile[256],
-		*text = mr_strategy_text(t, s, dir, s->cache_bytes * part);
+		*text = mr_strategy_text(t, s, dir, s->cache_bytes * part,
+					 t->sampled);
 	struct mr_timed r = {
 		.text = text,
 		.threads = s->threads,
@@ -97,6 +98,7 @@ static int measure(struct mr_tuner *u, const struct mr_strategy *s,
 		   struct mr_err *err)
 {
 	struct mr_tuning *t = u->t;
+	const struct mr_strategy set = mr_strategy_set(s);
 	struct mr_str words = { 0 };
 	char dir[4096] = "";
 	int e = 0;
@@ -104,8 +106,8 @@ static int measure(struct mr_tuner *u, const struct mr_strategy *s,
 	mr_strategy_words(t, s, &words);
 	if (mr_tuner_tell(u, words.text))
 		e = mr_err_set(err, MR_ESTATE, "stopped");
-	if (!e && t->split[s->split].stage >= 0)
-		e = mr_tuner_store(u, s, dir, sizeof(dir), NULL, NULL, err);
+	if (!e && t->split[set.split].stage >= 0)
+		e = mr_tuner_store(u, &set, dir, sizeof(dir), NULL, NULL, err);
 	if (!e)
 		e = time_one(u, s, dir, seconds, times, f, err);
 	if (e && e != MR_ESTATE)
@@ -286,17 +288,20 @@ static int prove_all(struct mr_tuner *u, struct mr_err *err)
 	int e = 0;
 
 	for (int i = 0; !e && i < t->strategies; i++) {
-		const struct mr_strategy *s = &t->strategy[i];
-		bool last = i + 1 == t->strategies || s[1].split != s->split ||
-			    s[1].codec != s->codec;
+		struct mr_strategy s = mr_strategy_set(&t->strategy[i]), next;
+		bool last = i + 1 == t->strategies;
 
+		if (!last) {
+			next = mr_strategy_set(&t->strategy[i + 1]);
+			last = next.split != s.split || next.codec != s.codec;
+		}
 		u->part = (i + 1.0) / t->strategies;
 		e = prove(u, i, err);
-		if (last && s->codec > 0) {
+		if (last && s.codec > 0) {
 			char dir[4200];
 
 			snprintf(dir, sizeof(dir), "%s/%d-%d", u->scratch.path,
-				 s->split, s->codec);
+				 s.split, s.codec);
 			mr_scratch_drop(dir);
 		}
 	}

@@ -116,7 +116,7 @@ static void add_strategy(const struct mr_tuning *t, int id, int wide,
 	mr_str_addf(o, "%s %-*s %9s %8s %11s %9s", id == t->best ? "*" : " ",
 		    wide, words.text ? words.text : "",
 		    mr_str_size(size, s->storage),
-		    t->split[s->split].stage < 0 ? "-" : span(make, s->offline),
+		    s->added > 0 ? span(make, s->offline) : "-",
 		    rate(fast, s->warm), span(all, s->total));
 	if (s->measured.n)
 		mr_str_addf(o, "  %+.0f %%",

@@ -16,6 +16,9 @@ bool mr_strategy_alike(const struct mr_strategy *a, const struct mr_strategy *b)
 {
 	return a->split == b->split && a->codec == b->codec &&
 	       a->order == b->order && a->cache == b->cache &&
+	       a->mixed == b->mixed &&
+	       (!a->mixed ||
+		(a->with == b->with && a->with_codec == b->with_codec)) &&
 	       (a->cache != MR_CACHE_RAM || a->cache_at == b->cache_at);
 }
 
@@ -31,8 +34,34 @@ static const struct mr_tune_codec *codec_of(const struct mr_tuning *t,
 	return &split_of(t, s)->codec[s->codec];
 }
 
+struct mr_strategy mr_strategy_set(const struct mr_strategy *s)
+{
+	struct mr_strategy set = *s;
+
+	if (s->mixed)
+		set = (struct mr_strategy){ .split = s->with,
+					    .codec = s->with_codec,
+					    .threads = s->threads,
+					    .order = s->order };
+	return set;
+}
+
+/* What the others go through. */
+static struct mr_strategy others_of(const struct mr_strategy *s)
+{
+	struct mr_strategy others = *s;
+
+	others.mixed = false;
+	return others;
+}
+
 double mr_strategy_bytes(const struct mr_tuning *t, const struct mr_strategy *s)
 {
+	struct mr_strategy set = mr_strategy_set(s), others = others_of(s);
+
+	if (s->mixed)
+		return s->part * mr_strategy_bytes(t, &set) +
+		       (1 - s->part) * mr_strategy_bytes(t, &others);
 	return split_of(t, s)->bytes / codec_of(t, s)->ratio;
 }
 
@@ -210,7 +239,26 @@ static double storage_rate(const struct mr_tuning *t,
 	return seconds > 0 ? 1 / seconds : 0;
 }
 
-double mr_strategy_rate(const struct mr_tuning *t, const struct mr_strategy *s,
+/* Seconds that the threads take for a sample, and its storage, add up by the
+ * parts. */
+static double mixed_rate(const struct mr_tuning *t, const struct mr_strategy *s,
+			 uint64_t n)
+{
+	const struct mr_strategy of[2] = { others_of(s), mr_strategy_set(s) };
+	const double part[2] = { 1 - s->part, s->part };
+	double busy = 0, read = 0;
+
+	for (int i = 0; i < 2; i++) {
+		double storage = storage_rate(t, &of[i], n);
+
+		busy += part[i] * (thread_seconds(t, &of[i], true) +
+				   waiting_seconds(t, &of[i]));
+		read += storage > 0 ? part[i] / storage : 0;
+	}
+	return mr_model_meet(s->threads / busy, read > 0 ? 1 / read : 0);
+}
+
+static double pure_rate(const struct mr_tuning *t, const struct mr_strategy *s,
 			uint64_t n, bool warm)
 {
 	double hits = 0, share = warm ? mr_strategy_share(t, s) : 0;
@@ -237,10 +285,16 @@ double mr_strategy_rate(const struct mr_tuning *t, const struct mr_strategy *s,
 	return rate;
 }
 
+double mr_strategy_rate(const struct mr_tuning *t, const struct mr_strategy *s,
+			uint64_t n, bool warm)
+{
+	return s->mixed ? mixed_rate(t, s, n) : pure_rate(t, s, n, warm);
+}
+
 /* ---- the list ---- */
 
-static int add(struct mr_tuning *t, const struct mr_strategy *s,
-	       struct mr_err *err)
+int mr_tuning_add(struct mr_tuning *t, const struct mr_strategy *s,
+		  struct mr_err *err)
 {
 	if (t->strategies == t->cap) {
 		int cap = t->cap ? 2 * t->cap : 256;
@@ -262,17 +316,17 @@ static int add_caches(struct mr_tuning *t, struct mr_strategy s,
 	int e;
 
 	s.cache = MR_CACHE_NONE;
-	e = add(t, &s, err);
+	e = mr_tuning_add(t, &s, err);
 	if (!(t->memory > 0))
 		return e;
 	s.cache = MR_CACHE_PAGE;
 	if (!e)
-		e = add(t, &s, err);
+		e = mr_tuning_add(t, &s, err);
 	s.cache = MR_CACHE_RAM;
 	/* What is read as it is and what is read from records is the same. */
 	for (int at = s.split > 1 ? s.split : 1; !e && at < t->splits; at++) {
 		s.cache_at = at;
-		e = add(t, &s, err);
+		e = mr_tuning_add(t, &s, err);
 	}
 	return e;
 }
@@ -315,9 +369,11 @@ int mr_tuning_list(struct mr_tuning *t, struct mr_err *err)
 
 void mr_strategy_predict(const struct mr_tuning *t, struct mr_strategy *s)
 {
-	const struct mr_tune_split *sp = split_of(t, s);
-	const struct mr_tune_codec *c = codec_of(t, s);
+	const struct mr_strategy set = mr_strategy_set(s);
+	const struct mr_tune_split *sp = split_of(t, &set);
+	const struct mr_tune_codec *c = codec_of(t, &set);
 	double n = (double)t->samples, each, make;
+	double stored = s->mixed ? s->part * n : sp->stage < 0 ? 0 : n;
 
 	s->cache_share = mr_strategy_share(t, s);
 	each = s->cache == MR_CACHE_PAGE ?
@@ -325,7 +381,10 @@ void mr_strategy_predict(const struct mr_tuning *t, struct mr_strategy *s)
 		       t->split[s->cache_at].plain + MR_RAM_HEAD;
 	s->cache_bytes = ceil(s->cache_share * n * each);
 	s->storage = mr_strategy_bytes(t, s) * n;
-	s->shards = sp->stage < 0 ? 0 : mr_shard_number(t->samples, s->storage);
+	s->added = stored * mr_strategy_bytes(t, &set);
+	s->shards = stored > 0 ?
+			    mr_shard_number((uint64_t)ceil(stored), s->added) :
+			    0;
 	s->sampled = mr_strategy_rate(t, s, t->sampled, true);
 	s->cold = mr_strategy_rate(t, s, t->samples, false);
 	s->warm = mr_strategy_rate(t, s, t->samples, true);
@@ -335,8 +394,8 @@ void mr_strategy_predict(const struct mr_tuning *t, struct mr_strategy *s)
 	make = t->threads / sp->offline.mean;
 	if (c->pack > 0)
 		make += sp->plain / c->pack;
-	s->offline =
-		n / mr_model_meet(t->threads / make, mr_tuning_source_rate(t));
+	s->offline = stored /
+		     mr_model_meet(t->threads / make, mr_tuning_source_rate(t));
 }
 
 double mr_tuning_source_rate(const struct mr_tuning *t)

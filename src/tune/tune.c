@@ -169,13 +169,13 @@ static int fill_out(const struct mr_tuner *u, struct mr_tuned *out,
 		return 0;
 	s = &t->strategy[t->best];
 	out->found = true;
-	out->pipeline = mr_strategy_text(t, s, u->o->out, 0);
+	out->pipeline = mr_strategy_text(t, s, u->o->out, 0, 0);
 	out->loader = u->o->loader;
 	out->loader.threads = s->threads;
 	out->loader.order = s->order;
 	if (s->order == MR_ORDER_BLOCK)
 		out->loader.block = mr_tuning_block(t, s, t->samples);
-	out->stores = t->split[s->split].stage >= 0;
+	out->stores = s->added > 0;
 	mr_strategy_store(t, s, out->until, &out->store);
 	out->store.out = u->o->out;
 	out->store.loader.threads = u->o->loader.threads;
@@ -272,6 +272,8 @@ int mr_tune(const char *pipeline, const struct mr_tune_options *o,
 	t->order = o->loader.order;
 	t->other_order = !o->keep_order && t->order == MR_ORDER_SHUFFLE &&
 			 o->loader.ranks <= 1;
+	/* A mixture is measured on the samples that a seed of 0 chooses. */
+	t->mixes = t->order == MR_ORDER_SHUFFLE && o->loader.seed == 0;
 	t->cores = mr_machine_cores();
 	t->best = t->online = t->offline = t->usual = -1;
 	e = tune(&u, pipeline, err);

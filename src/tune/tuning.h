@@ -59,12 +59,19 @@ struct mr_strategy {
 	int threads, order;
 	enum mr_tune_cache cache;
 	int cache_at; /* `cache ram=` stands after this split */
+	/* A mixture: so for a part of the samples only, and all online (split
+	 * 0, no cache) for the others. That part is stored at this split, with
+	 * this codec of it. */
+	bool mixed;
+	int with, with_codec;
+	double part; /* of all samples */
 
 	/* predicted, of the whole data set */
 	uint64_t shards;
 	double cache_bytes, cache_share;
 	double offline;	   /* seconds */
-	double storage;	   /* bytes that the job reads an epoch from */
+	double storage;	   /* bytes that the job reads an epoch from, */
+	double added;	   /* and those of them that are stored for it */
 	double cold, warm; /* samples/s: in the first epoch, in later ones */
 	double total;	   /* seconds of all epochs, with the preparation */
 	double cost;	   /* of them, by the prices given */
@@ -95,7 +102,8 @@ struct mr_tuning {
 	char *tail; /* batch and what follows, as a text */
 	uint64_t samples, batch, block;
 	int threads, cores, order;
-	bool other_order; /* block order may be taken, too */
+	bool other_order; /* block order may be taken, too, */
+	bool mixes;	  /* and mixtures */
 	char profile[128];
 	struct mr_storage_limits limits; /* of the profile */
 	double memory;			 /* for caches */
@@ -129,6 +137,23 @@ void mr_tuning_fini(struct mr_tuning *t);
 
 /* Makes the list of strategies. */
 int mr_tuning_list(struct mr_tuning *t, struct mr_err *err);
+
+/* One more; nothing of it is predicted. */
+int mr_tuning_add(struct mr_tuning *t, const struct mr_strategy *s,
+		  struct mr_err *err);
+
+/* The mixtures that are worth it, by what all others were judged. */
+void mr_tuning_mix(struct mr_tuning *t);
+
+/* Predicts, corrects by what was measured of its like, and asks the goal. */
+void mr_strategy_judge(const struct mr_tuning *t, struct mr_strategy *s);
+
+/* What is to be the least where epochs are the goal. */
+double mr_strategy_price(const struct mr_tuning *t,
+			 const struct mr_strategy *s);
+
+/* The set that a strategy reads, as a strategy without a mixture. */
+struct mr_strategy mr_strategy_set(const struct mr_strategy *s);
 
 /* Predicts each, and judges all by the goal: best, ties, shown and so on. What
  * was measured corrects what was predicted. */
@@ -166,9 +191,10 @@ void mr_strategy_words(const struct mr_tuning *t, const struct mr_strategy *s,
 		       struct mr_str *out);
 
 /* The pipeline of a strategy, whose set is in `dir`, with a cache of so many
- * bytes; 0: about as many as it has, said shortly. To be freed. */
+ * bytes; 0: about as many as it has, said shortly. To be freed. of: the set of
+ * a mixture has so many samples of all; 0: just those that it needs. */
 char *mr_strategy_text(const struct mr_tuning *t, const struct mr_strategy *s,
-		       const char *dir, double cache_bytes);
+		       const char *dir, double cache_bytes, uint64_t of);
 
 /* The command that makes its set; nothing where there is none. */
 void mr_strategy_prepare(const struct mr_tuning *t, const struct mr_strategy *s,

@@ -11,17 +11,22 @@
 void mr_strategy_words(const struct mr_tuning *t, const struct mr_strategy *s,
 		       struct mr_str *out)
 {
-	const struct mr_tune_split *sp = &t->split[s->split];
+	const struct mr_strategy set = mr_strategy_set(s);
+	const struct mr_tune_split *sp = &t->split[set.split];
 	char size[32];
 
+	if (s->mixed)
+		mr_str_addf(out, "%.0f %% ", 100 * s->part);
 	if (sp->stage < 0)
 		mr_str_add(out, "all online");
 	else if (sp->stage == 0)
 		mr_str_add(out, "stored as read");
 	else
 		mr_str_addf(out, "stored after %s", sp->name);
-	if (s->codec > 0)
-		mr_str_addf(out, ", %s", sp->codec[s->codec].name);
+	if (set.codec > 0)
+		mr_str_addf(out, ", %s", sp->codec[set.codec].name);
+	if (s->mixed)
+		mr_str_add(out, ", the rest online");
 	if (s->order != t->order)
 		mr_str_addf(out, ", %s order", mr_order_names[s->order]);
 	if (s->cache == MR_CACHE_PAGE)
@@ -74,10 +79,18 @@ static void add_cache(struct mr_str *out, const struct mr_strategy *s,
 			    unit > 1 << 10 ? 'M' : 'K');
 }
 
+/* Samples that a mixture's set has of so many; a sample's own set may have been
+ * packed from another one. */
+static uint64_t set_samples(const struct mr_strategy *s, uint64_t of)
+{
+	return (uint64_t)(s->part * (double)of + 0.5);
+}
+
 char *mr_strategy_text(const struct mr_tuning *t, const struct mr_strategy *s,
-		       const char *dir, double cache_bytes)
+		       const char *dir, double cache_bytes, uint64_t of)
 {
 	int at = t->split[s->split].stage;
+	int stored = s->mixed ? t->split[s->with].stage : -2;
 	int cached =
 		s->cache == MR_CACHE_RAM ? t->split[s->cache_at].stage : -2;
 	struct mr_str out = { 0 };
@@ -92,6 +105,13 @@ char *mr_strategy_text(const struct mr_tuning *t, const struct mr_strategy *s,
 	for (int i = at; i < t->stages; i++) {
 		if (i > at)
 			mr_str_addf(&out, " | %s", t->word[i]);
+		if (i == stored) {
+			mr_str_add(&out, " | stored ");
+			add_quoted(&out, dir);
+		}
+		if (i == stored && of)
+			mr_str_addf(&out, " first=%llu check=no",
+				    (unsigned long long)set_samples(s, of));
 		if (i == cached)
 			add_cache(&out, s, cache_bytes);
 	}
@@ -115,15 +135,19 @@ static void add_shell(struct mr_str *out, const char *text)
 void mr_strategy_prepare(const struct mr_tuning *t, const struct mr_strategy *s,
 			 const char *dir, struct mr_str *out)
 {
-	const struct mr_tune_split *sp = &t->split[s->split];
-	const struct mr_tune_codec *c = &sp->codec[s->codec];
+	const struct mr_strategy set = mr_strategy_set(s);
+	const struct mr_tune_split *sp = &t->split[set.split];
+	const struct mr_tune_codec *c = &sp->codec[set.codec];
 
 	if (sp->stage < 0)
 		return;
 	mr_str_add(out, "millrace prepare ");
 	add_shell(out, t->pipeline);
 	mr_str_addf(out, " --until %d --literal", sp->until);
-	if (s->codec > 0) {
+	if (s->mixed)
+		mr_str_addf(out, " --first %llu",
+			    (unsigned long long)set_samples(s, t->samples));
+	if (set.codec > 0) {
 		mr_str_addf(out, " --codec %s", c->codec);
 		if (c->level >= 0)
 			mr_str_addf(out, " --level %d", c->level);
@@ -148,7 +172,7 @@ void mr_strategy_options(const struct mr_tuning *t, const struct mr_strategy *s,
 void mr_strategy_run(const struct mr_tuning *t, const struct mr_strategy *s,
 		     const char *dir, struct mr_str *out)
 {
-	char *text = mr_strategy_text(t, s, dir, 0);
+	char *text = mr_strategy_text(t, s, dir, 0, 0);
 
 	mr_str_add(out, "millrace run ");
 	add_shell(out, text ? text : "");
@@ -160,8 +184,9 @@ void mr_strategy_run(const struct mr_tuning *t, const struct mr_strategy *s,
 void mr_strategy_store(const struct mr_tuning *t, const struct mr_strategy *s,
 		       char until[16], struct mr_store_options *o)
 {
-	const struct mr_tune_split *sp = &t->split[s->split];
-	const struct mr_tune_codec *c = &sp->codec[s->codec];
+	const struct mr_strategy set = mr_strategy_set(s);
+	const struct mr_tune_split *sp = &t->split[set.split];
+	const struct mr_tune_codec *c = &sp->codec[set.codec];
 
 	snprintf(until, 16, "%d", sp->until);
 	mr_store_options_init(o);
@@ -170,6 +195,7 @@ void mr_strategy_store(const struct mr_tuning *t, const struct mr_strategy *s,
 	o->codec = c->codec;
 	o->level = c->level;
 	o->shuffle = c->shuffle ? MR_SHUFFLE_YES : MR_SHUFFLE_NO;
+	o->first = s->mixed ? set_samples(s, t->samples) : 0;
 }
 
 /* ---- the answer ---- */
@@ -200,9 +226,9 @@ static void price(const struct mr_tuning *t, struct mr_str *out)
 	const struct mr_strategy *s = &t->strategy[t->best];
 	char size[32];
 
-	if (t->split[s->split].stage >= 0)
+	if (s->added > 0)
 		mr_str_addf(out, ", for %s on disk and %.3g s once",
-			    mr_str_size(size, s->storage), s->offline);
+			    mr_str_size(size, s->added), s->offline);
 	if (s->cache == MR_CACHE_RAM)
 		mr_str_addf(out, ", with %s of memory",
 			    mr_str_size(size, s->cache_bytes));

@@ -71,6 +71,19 @@ def test_of_any_size(mill, photos, whole, tmp_path, first):
     assert mill.digest(with_set(photos, 3, out)) == mill.digest(whole)
 
 
+@pytest.mark.parametrize("first", ["", " first=7", " first=1000"])
+@pytest.mark.parametrize("more", [[], ["--seed", 4, "--epochs", 2],
+                                  ["--subset", 12],
+                                  ["--order", "block", "--fetch", "ahead"]])
+def test_samples_from_all_over(mill, photos, whole, tmp_path, first, more):
+    out = tmp_path / "out"
+    mill("prepare", whole, "--until", 3, "--subset", 20, "--out", out)
+    mixed = with_set(photos, 3, f"{out}{first}")
+    assert mill.digest(mixed, *more) == mill.digest(whole, *more)
+    said = mill("explain", mixed).stdout
+    assert f"set: {min(int(first[7:] or 20), 20)} of 40 samples" in said
+
+
 def test_what_was_left_to_be_done_follows(mill, tmp_path):
     source = "synthetic 9,7,3 u8 count=50 classes=5"
     rest = "normalize center | batch 4"
@@ -193,13 +206,23 @@ def test_a_set_of_other_steps_is_refused(mill, photos, whole, tmp_path):
     other = text([f"files {photos}", "decode_image", "resize 40x45",
                   f"stored {out}", *STEPS[2:]])
     mill.fails("run", other, code=2, says="another pipeline")
+    # on one's own risk, as long as the types are the same
+    mill("run", other.replace("stored ", "stored check=no ").replace(
+        "resize 40x45", "resize 40x44 filter=bicubic"))
+    mill.fails("run", other.replace("stored ", "stored check=no "), code=1,
+               says="its fields are not those")
 
 
-def test_a_set_of_samples_from_all_over_is_refused(mill, photos, whole,
-                                                   tmp_path):
+def test_a_set_of_other_samples_is_refused(mill, photos, whole, tmp_path):
+    root = tmp_path / "photos"
+    shutil.copytree(photos, root)
     out = tmp_path / "out"
-    mill("prepare", whole, "--until", 3, "--subset", 20, "--out", out)
-    mill.fails("run", with_set(photos, 3, out), code=1, says="--first")
+    part(mill, text([f"files {root}", *STEPS]), out, 3, 20)
+    first = sorted(root.glob("*/*.jpg"))[0]
+    first.rename(first.with_name("zzz.jpg"))
+    mill.fails("run", with_set(root, 3, out), code=1, says="has changed")
+    mill.fails("run", with_set(root, 3, f"{out} check=no"), code=1,
+               says=[str(out), "p000.jpg", "--first N"])
 
 
 @pytest.mark.parametrize("end, says", [

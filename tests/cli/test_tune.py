@@ -116,11 +116,33 @@ def test_with_memory_for_all_a_cache_or_the_page_cache_is_chosen(mill, photos):
 
 def test_limits_are_kept(mill, photos):
     got = tune(mill, text(photos), "--storage", "hdd", "--max-memory", "0",
-               "--max-storage", "100K")
+               "--max-storage", "1K")
     best = next(s for s in got["strategies"] if s["id"] == got["best"])
     assert best["split"] == -1
     assert all(s["split"] == -1 for s in got["strategies"] if s["allowed"])
     assert got["prepare"] == ""
+
+
+def test_with_room_for_a_part_a_part_is_stored(mill, tmp_path):
+    """Photos that are dear to decode, and room for two fifths of them."""
+    photos, out, file = tmp_path / "in", tmp_path / "set", tmp_path / "t.json"
+    mill("synth", "images", photos, "--count", 40, "--size", "1600x1200")
+    old = (f"files {photos} | decode_image | resize 64x64 | flip | "
+           "normalize center | batch 8")
+    room = 40 * 64 * 64 * 3 * 2 // 5
+    done = mill("tune", old, *QUICK, "--max-memory", "0", "--keep-order",
+                "--storage", "ssd", "--max-storage", room, "--out", file,
+                "--apply", out)
+    got = json.loads(file.read_text())
+    best = next(s for s in got["strategies"] if s["id"] == got["best"])
+    assert best["after"] == "resize" and 0.3 < best["part"] < 1
+    assert best["measured"]["per_s"] > 0
+    assert all(s["part"] == 1 for s in got["strategies"] if s["split"] < 0)
+    assert "the rest online" in got["answer"] and "byte for byte" in done.stdout
+    new = got["text"]
+    assert f"| resize 64x64 | stored {out} | flip" in new
+    for more in ([], ["--seed", 3], ["--order", "block"]):
+        assert mill.digest(new, *more) == mill.digest(old, *more)
 
 
 def test_a_pipeline_that_begins_with_chance(mill, photos):

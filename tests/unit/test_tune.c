@@ -477,6 +477,110 @@ static void test_the_gain_is_over_what_there_is_anyway(void **state)
 }
 
 /* By the definition: nothing else is as good in all and better in one. */
+/* With room for 40 % of the resized ones. */
+static void test_of_a_limited_set_a_part_is_stored(void **state)
+{
+	const struct mr_strategy *s;
+	struct mr_tuning t;
+
+	(void)state;
+	photos(&t);
+	t.mixes = true;
+	t.goal.max_storage = 0.4 * 270e3 * 1e6;
+	judge(&t);
+	s = &t.strategy[t.best];
+	assert_true(s->mixed && s->with == 3 && s->allowed);
+	assert_near(s->part, 0.4, 0.01);
+	assert_true(s->added <= t.goal.max_storage);
+	assert_near(s->warm, 1 / (0.4 / 8000 + 0.6 / 800), 0.02);
+	assert_near(s->offline, 0.4 * 1e6 / 900, 0.02);
+	done(&t);
+	/* without a limit, all of them are */
+	photos(&t);
+	t.mixes = true;
+	judge(&t);
+	assert_false(t.strategy[t.best].mixed);
+	done(&t);
+	/* and nothing is, where mixtures are not to be thought of */
+	photos(&t);
+	t.goal.max_storage = 0.05 * 270e3 * 1e6;
+	judge(&t);
+	assert_true(t.best == t.online);
+	done(&t);
+}
+
+static void test_with_time_for_a_part_that_is_stored(void **state)
+{
+	struct mr_tuning t;
+	const struct mr_strategy *s;
+
+	(void)state;
+	photos(&t);
+	t.mixes = true;
+	t.goal.max_prepare = 300;
+	judge(&t);
+	s = &t.strategy[t.best];
+	assert_true(s->mixed && s->offline <= 300);
+	assert_near(s->part, 300.0 * 900 / 1e6, 0.01);
+	done(&t);
+}
+
+/* Photos keep two threads busy, resized ones the storage. */
+static void test_storage_and_threads_share_the_work(void **state)
+{
+	const struct mr_strategy *s;
+	struct mr_tuning t;
+	double pure;
+
+	(void)state;
+	photos(&t);
+	limit(&t, "bw=150M", 150e6, 0, 0);
+	t.other_order = false;
+	judge(&t);
+	assert_false(t.strategy[t.best].mixed);
+	pure = t.strategy[t.best].warm;
+	t.mixes = true;
+	mr_tuning_judge(&t);
+	s = &t.strategy[t.best];
+	assert_true(s->mixed && s->with == 3);
+	assert_true(s->part > 0.1 && s->part < 0.5);
+	assert_true(s->warm > 1.1 * pure);
+	/* what was measured of its parts corrects it, and of itself, too */
+	t.strategy[t.online].measured =
+		about(0.5 * t.strategy[t.online].sampled);
+	mr_tuning_judge(&t);
+	s = &t.strategy[t.best];
+	assert_true(s->warm < 0.9 * 1.27 * pure);
+	done(&t);
+}
+
+static void test_mixtures_in_words(void **state)
+{
+	struct mr_str prepare = { 0 }, words = { 0 };
+	struct mr_tuning t;
+	const struct mr_strategy *s;
+	char *text;
+
+	(void)state;
+	photos(&t);
+	t.mixes = true;
+	t.goal.max_storage = 0.4 * 270e3 * 1e6;
+	judge(&t);
+	s = &t.strategy[t.best];
+	mr_strategy_words(&t, s, &words);
+	assert_string_equal(words.text,
+			    "40 % stored after resize, the rest online");
+	text = mr_strategy_text(&t, s, "some dir", 0, 0);
+	assert_string_equal(text, "files photos | decode_image | resize 256 | "
+				  "stored 'some dir' | flip | batch 64");
+	free(text);
+	mr_strategy_prepare(&t, s, "out", &prepare);
+	assert_non_null(strstr(prepare.text, "--until 3 --literal --first "));
+	mr_str_fini(&prepare);
+	mr_str_fini(&words);
+	done(&t);
+}
+
 static void test_the_front_is_what_nothing_beats(void **state)
 {
 	struct mr_rng rng = mr_rng_for(1, 2, 3, 4);
@@ -532,23 +636,23 @@ static void test_a_strategy_is_a_pipeline(void **state)
 
 	(void)state;
 	photos(&t);
-	text = mr_strategy_text(&t, &s, "a set", 0);
+	text = mr_strategy_text(&t, &s, "a set", 0, 0);
 	assert_string_equal(text, "records 'a set' | flip | batch 64");
 	free(text);
 	s.split = 2;
 	s.cache = MR_CACHE_RAM;
 	s.cache_at = 3;
-	text = mr_strategy_text(&t, &s, "set", 1e6);
+	text = mr_strategy_text(&t, &s, "set", 1e6, 0);
 	assert_string_equal(text, "records set | resize 256 | cache "
 				  "ram=1000000 | flip | batch 64");
 	free(text);
 	s.split = 0;
-	text = mr_strategy_text(&t, &s, "set", 1e6);
+	text = mr_strategy_text(&t, &s, "set", 1e6, 0);
 	assert_string_equal(text, "files photos | decode_image | resize 256 | "
 				  "cache ram=1000000 | flip | batch 64");
 	free(text);
 	s.cache_at = 1;
-	text = mr_strategy_text(&t, &s, "set", 1e6);
+	text = mr_strategy_text(&t, &s, "set", 1e6, 0);
 	assert_string_equal(text, "files photos | cache ram=1000000 | "
 				  "decode_image | resize 256 | flip | batch "
 				  "64");
@@ -556,11 +660,11 @@ static void test_a_strategy_is_a_pipeline(void **state)
 	/* for people: up to hold all, else down to keep to the limit */
 	s.cache_bytes = 20450400;
 	s.cache_share = 1;
-	text = mr_strategy_text(&t, &s, "set", 0);
+	text = mr_strategy_text(&t, &s, "set", 0, 0);
 	assert_non_null(strstr(text, "cache ram=20M |"));
 	free(text);
 	s.cache_share = 0.5;
-	text = mr_strategy_text(&t, &s, "set", 0);
+	text = mr_strategy_text(&t, &s, "set", 0, 0);
 	assert_non_null(strstr(text, "cache ram=19M |"));
 	free(text);
 	s.split = 3;
@@ -591,6 +695,10 @@ int main(void)
 		cmocka_unit_test(
 			test_the_first_epoch_of_a_cache_is_corrected_too),
 		cmocka_unit_test(test_the_gain_is_over_what_there_is_anyway),
+		cmocka_unit_test(test_of_a_limited_set_a_part_is_stored),
+		cmocka_unit_test(test_with_time_for_a_part_that_is_stored),
+		cmocka_unit_test(test_storage_and_threads_share_the_work),
+		cmocka_unit_test(test_mixtures_in_words),
 		cmocka_unit_test(test_the_front_is_what_nothing_beats),
 		cmocka_unit_test(test_a_strategy_is_a_pipeline),
 	};
