@@ -348,7 +348,8 @@ def test_without_perf_the_thread_usage_is_counted(count, number, says):
     assert "cycles" not in c.at["Burn"]
     assert c.calls["Burn"] == c.at["Burn"]["task-clock"]["calls"] == 12
     assert c.per_call("Burn", "task-clock") == BURNT
-    assert c.per_call("Touch", "minor-faults") == pytest.approx(PAGES, abs=1)
+    # what runs for the first time in a process has faults of its own
+    assert c.per_call("Touch", "minor-faults") == pytest.approx(PAGES, abs=2)
 
 
 def test_groups_take_turns_when_counters_are_few(count):
@@ -416,7 +417,8 @@ def test_ranks_with_other_events_are_merged(count, tmp_path):
                               "context-switches"]
     touch = c.at["Touch"]
     assert [touch[e]["calls"] for e in c.events] == [12, 24, 12]
-    assert c.per_call("Touch", "minor-faults") == pytest.approx(PAGES, abs=1)
+    # what runs for the first time in a process has faults of its own
+    assert c.per_call("Touch", "minor-faults") == pytest.approx(PAGES, abs=2)
     assert c.per_call("Burn", "task-clock") == BURNT
 
 
