@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The classes of own.py in C: the same names, arguments and results. They need
- * nothing but CPython's limited API, from 3.8 on.
+ * nothing but CPython's limited API, from 3.8 on. (Group, of counters.py, is in
+ * _group.c.)
  */
-#include <Python.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include "_fast.h"
+
 #include <structmember.h>
 #include <time.h>
 
 #define NO_SAMPLE ((1ull << 48) - 1)
-/* Slots are data pointers, which ISO C keeps apart from functions'. */
-#define SLOT(f) (__extension__(void *)(f))
 
 enum {
 	SPAN = 32,
@@ -25,7 +23,7 @@ enum {
 				      * be called at once */
 };
 
-static uint64_t now(void)
+uint64_t now(void)
 {
 	struct timespec t;
 
@@ -36,7 +34,7 @@ static uint64_t now(void)
 /* ---- what own.py has from elsewhere ---- */
 
 static struct {
-	PyObject *own, *element_size, *nelement, *nbytes, *least; /* names */
+	PyObject *own, *element_size, *nelement, *nbytes, *least, *group;
 	PyObject *copy, *bind, *slow;
 	PyObject *size, *known, *tensor, *array, *unknown;
 } py;
@@ -121,6 +119,8 @@ static uint64_t size_of(PyObject *x)
 }
 
 /* ---- Own ---- */
+
+static PyTypeObject *group_class;
 
 struct own {
 	PyObject_HEAD PyObject *flush, *role, *name, *counters, *counted, *slow;
@@ -237,37 +237,26 @@ static bool is_set(PyObject *x)
 static PyObject *run(struct own *o, PyObject *call, PyObject *args,
 		     PyObject *kw, int step)
 {
-	PyObject *counted = is_set(o->counted) ? o->counted : NULL;
-	PyObject *before = NULL, *out = NULL, *r;
+	PyObject *counted = is_set(o->counted) ? o->counted : NULL, *out;
 	struct pending error = { 0 };
 	uint64_t start, end;
 
 	o->open = 0;
 	Py_XINCREF(counted);
-	if (counted) {
-		before = PyObject_CallMethod(counted, "read", NULL);
-		if (!before)
-			goto out;
-	}
+	if (counted)
+		group_begin(counted);
 	start = now();
 	out = PyObject_Call(call, args, kw);
 	end = now();
 	if (!out)
 		PyErr_Fetch(&error.type, &error.value, &error.trace);
-	if (counted) {
-		r = PyObject_CallMethod(counted, "add", "iOKK", step, before,
-					start, end);
-		if (!r)
-			PyErr_Clear();
-		Py_XDECREF(r);
-	}
+	if (counted)
+		group_add(counted, step, start, end);
 	if (!add_span(o, start, end, out ? STEP : STEP | FAILED, step,
 		      out ? size_of(out) : 0))
 		PyErr_Clear();
 	restore(&error);
-out:
 	o->open = 1;
-	Py_XDECREF(before);
 	Py_XDECREF(counted);
 	return out;
 }
@@ -317,7 +306,7 @@ static PyObject *own_timed(PyObject *self, PyObject *a)
 {
 	struct own *o = (struct own *)self;
 	struct pending error = { 0 };
-	PyObject *get, *args, *counted, *was, *x, *r;
+	PyObject *get, *args, *counted, *group, *was, *x, *r;
 	unsigned long long number, sample = o->sample;
 	char open = o->open;
 	uint64_t start;
@@ -326,8 +315,15 @@ static PyObject *own_timed(PyObject *self, PyObject *a)
 			      &counted))
 		return NULL;
 	was = o->counted;
-	Py_INCREF(counted);
-	o->counted = counted;
+	group = is_set(counted) ? PyObject_GetAttr(counted, py.group) : NULL;
+	if (group && Py_TYPE(group) != group_class) {
+		PyErr_SetString(PyExc_TypeError, "not a Group of this module");
+		Py_DECREF(group);
+		return NULL;
+	}
+	if (is_set(counted) && !group)
+		return NULL;
+	o->counted = group;
 	o->sample = number;
 	o->open = 1;
 	start = now();
@@ -344,14 +340,14 @@ static PyObject *own_timed(PyObject *self, PyObject *a)
 	o->sample = sample;
 	o->open = open;
 	o->counted = was;
-	if (is_set(counted)) {
+	Py_XDECREF(group);
+	if (group) {
 		r = PyObject_CallMethod(counted, "end", "K",
 					(unsigned long long)(now() - start));
 		if (!r)
 			PyErr_Clear();
 		Py_XDECREF(r);
 	}
-	Py_DECREF(counted);
 	restore(&error);
 	return x;
 }
@@ -380,7 +376,7 @@ static PyObject *own_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 	return (PyObject *)o;
 }
 
-static void drop(PyObject *self)
+void drop(PyObject *self)
 {
 	PyTypeObject *type = Py_TYPE(self);
 
@@ -692,6 +688,7 @@ static bool find_all(void)
 		{ &py.nelement, NULL, "nelement" },
 		{ &py.nbytes, NULL, "nbytes" },
 		{ &py.least, NULL, "least" },
+		{ &py.group, NULL, "group" },
 		{ &py.copy, "copy", "copy" },
 		{ &py.bind, "types", "MethodType" },
 		{ &py.slow, "millrace_hooks.names", "Slow" },
@@ -712,8 +709,8 @@ static bool find_all(void)
 	return PyDict_Check(py.known);
 }
 
-static bool add_type(PyObject *m, const char *name, PyType_Spec *spec,
-		     PyTypeObject **kept)
+bool add_type(PyObject *m, const char *name, PyType_Spec *spec,
+	      PyTypeObject **kept)
 {
 	PyObject *type = PyType_FromSpec(spec);
 
@@ -742,6 +739,7 @@ PyMODINIT_FUNC PyInit__fast(void)
 	PyObject *m = PyModule_Create(&module);
 
 	if (m && find_all() && add_type(m, "Own", &own_type, &own_class) &&
+	    add_type(m, "Group", &group_type, &group_class) &&
 	    add_type(m, "Function", &function_type, NULL) &&
 	    add_type(m, "Method", &method_type, NULL))
 		return m;

@@ -16,7 +16,7 @@ import sys
 import time
 import weakref
 
-SHARE = 0.005       # of a sample's time, what counting it may take
+SHARE = 0.002       # of a sample's time, what counting it may take
 RARELY = 100000     # one sample in so many, at least
 ODD = 4             # times as long as it should take: others had the CPU
 TRIES = 32          # readings, to learn what one costs
@@ -30,30 +30,78 @@ _plan = None        # what events.json says
 _live = weakref.WeakSet()
 
 
-class Group:
-    """Events that are read together, and what they have added up to."""
+_USAGE = ("cpu", "faults", "minor", "major", "switches")
 
-    def __init__(self, lead, events, usage):
-        """events: of perf's, in the order in which they were opened; usage:
-        [event, what] of getrusage()."""
-        self.lead = lead
-        self.read = _reader(lead, len(events), bool(usage))
-        # (event, where its value is, where the time is that it counted in)
-        self.at = [(e, 2 + i, 0) for i, e in enumerate(events)]
-        base = 2 + len(events) if events else 0
-        self.at += [(e, base + 2 + _USAGE.index(what), base)
-                    for e, what in usage]
-        # by step: how many, their values added up, the squares of these
-        # (without the reading), and how long they took
-        self.calls, self.sums, self.squares, self.wall = {}, {}, {}, {}
-        self.first = self.last = self.own = None
+
+class Group:
+    """Events that are read together, and what they have added up to by step.
+    _group.c does the same in C: see own.py."""
+
+    def __init__(self, lead, events, usage, at):
+        """lead: the first one's descriptor, of so many of perf's; usage:
+        whether getrusage() is read, too; at: kept for the caller."""
+        self.lead, self.at = lead, at
+        self.read = _reader(lead, events, usage)
+        self.cost = sys.maxsize     # ns that counting a step takes
+        self.spent = 0              # ns that it took in all
+        # what a step that does nothing counts; when all were read first, last
+        # and when a step began
+        self.own = self.first = self.last = self.before = None
+        self.began = 0
+        # by step: how many, how long they took, their values added up, and
+        # the squares of these (without the reading)
+        self.calls, self.wall, self.sums, self.squares = {}, {}, {}, {}
+
+    def begin(self):
+        """A step is about to begin."""
+        self.began = now()
+        self.before = self.read()
+
+    def add(self, step, start, end):
+        """It has ended."""
+        before, after = self.before, self.read()
+        if before is None or after is None:
+            return
+        self.before, self.last = None, after
+        if step != OUTSIDE:     # one of more than there are numbers for
+            self.sum_up(step, [a - b for a, b in zip(after, before)],
+                        end - start)
+        self.spent += min(now() - end + start - self.began, ODD * self.cost)
+
+    def sum_up(self, step, more, ns):
+        if step not in self.sums:
+            self.sums[step] = self.squares[step] = (0,) * len(more)
+            self.calls[step] = self.wall[step] = 0
+        self.calls[step] += 1
+        self.wall[step] += ns
+        self.sums[step] = [s + m for s, m in zip(self.sums[step], more)]
+        if self.own:
+            self.squares[step] = [
+                s + (m - o) * (m - o)
+                for s, m, o in zip(self.squares[step], more, self.own)]
+
+    def look(self):
+        self.last = self.read() or self.last
+
+    def total(self):
+        """What all have counted until the last look."""
+        return tuple(a - b for a, b in zip(self.last, self.first))
+
+    def steps(self):
+        return [(s, n, self.wall[s], self.sums[s], self.squares[s])
+                for s, n in sorted(self.calls.items())]
 
     def forget(self):
-        for of in self.calls, self.sums, self.squares, self.wall:
+        for of in self.calls, self.wall, self.sums, self.squares:
             of.clear()
 
+    def learned(self, cost, own):
+        self.cost, self.own = cost, own
+        self.first, self.spent = self.last, 0
 
-_USAGE = ("cpu", "faults", "minor", "major", "switches")
+    def close(self):
+        """Whoever still holds this one reads nothing any more."""
+        self.read = _nothing
 
 
 def _reader(lead, n, usage):
@@ -89,6 +137,13 @@ def _nothing():
     """What is read after the counters were closed."""
 
 
+if os.environ.get("MILLRACE_HOOKS") != "python":
+    try:
+        from ._fast import Group  # noqa: F811
+    except ImportError:
+        pass
+
+
 def _delay():
     """ns that this thread was ready to run and had no CPU, or None."""
     try:
@@ -110,8 +165,6 @@ class Counters:
         self.batch = None
         self.left = 1           # samples until the next one that is counted
         self.samples = self.ns = 0
-        self.began = self.spent = 0     # ns: of counting a step; of all
-        self.cost = sys.maxsize         # ns that counting a step takes
         self.random = id(self) ^ self.told
         self.since = self.told, _delay()
         self.delay = None       # (of the thread, in so many ns)
@@ -128,16 +181,24 @@ class Counters:
         plan = self.plan
         for members in plan["groups"]:
             files = self.open_group(members)
-            self.groups.append(Group(files[0], [e for e, _ in members],
-                                     plan["usage"]))
+            self.groups.append(self.group_of(files[0],
+                                             [e for e, _ in members]))
         if not self.groups and plan["usage"]:
-            self.groups.append(Group(-1, [], plan["usage"]))
+            self.groups.append(self.group_of(-1, []))
         for g in reversed(self.groups):     # the first one stays on
             self.group = g
             self.switch("enable")
             self.learn(g)
             if g is not self.groups[0]:
                 self.switch("disable")
+
+    def group_of(self, lead, events):
+        usage = self.plan["usage"]      # [event, what] of getrusage()
+        # (event, where its value is, where the time is that it counted in)
+        at = [(e, 2 + i, 0) for i, e in enumerate(events)]
+        base = 2 + len(events) if events else 0
+        at += [(e, base + 2 + _USAGE.index(what), base) for e, what in usage]
+        return Group(lead, len(events), bool(usage), at)
 
     def open_group(self, members):
         import ctypes
@@ -168,24 +229,21 @@ class Counters:
         """What a step costs that does nothing, in time and in counts."""
         seen = []
         for _ in range(TRIES):
-            spent = self.spent
-            before = self.read()
-            self.add(0, before, now(), now())
-            if 0 not in g.sums:
+            spent = g.spent
+            g.begin()
+            g.add(0, now(), now())
+            if not g.steps():
                 raise OSError("the counters cannot be read")
-            seen.append([self.spent - spent, *g.sums[0]])
+            seen.append([g.spent - spent, *g.steps()[0][3]])
             g.forget()
         # the middle: a process that was just forked, or is disturbed, is
         # slower at times
-        self.cost, *g.own = (sorted(values)[TRIES // 2]
-                             for values in zip(*seen))
-        g.first = g.last
-        self.spent = 0
+        cost, *own = (sorted(values)[TRIES // 2] for values in zip(*seen))
+        g.learned(cost, tuple(own))
 
     def close(self):
-        """Whoever still holds this one reads nothing any more."""
         for g in self.groups:
-            g.read = _nothing
+            g.close()
         while self.files:
             try:
                 os.close(self.files.pop())
@@ -217,9 +275,8 @@ class Counters:
 
     def rotate(self):
         """The next group's turn: they do not fit the CPU all at once."""
-        g = self.group
-        g.last = g.read() or g.last
-        at = self.groups.index(g) + 1
+        self.group.look()
+        at = self.groups.index(self.group) + 1
         try:
             self.switch("disable")
             self.group = self.groups[at % len(self.groups)]
@@ -227,37 +284,12 @@ class Counters:
         except OSError:     # the program has closed what is not its own
             self.close()
 
-    def read(self):
-        """A step is about to begin."""
-        self.began = now()
-        return self.group.read()
-
-    def add(self, step, before, start, end):
-        """A step has ended; `before` was read when it began."""
-        g = self.group
-        after = g.read()
-        if before is None or after is None:
-            return
-        g.last = after
-        if step != OUTSIDE:     # one of more than there are numbers for
-            sums = g.sums.get(step)
-            if sums is None:
-                sums = g.squares[step] = (0,) * len(after)
-                g.calls[step] = g.wall[step] = 0
-            g.calls[step] += 1
-            g.wall[step] += end - start
-            more = [a - b for a, b in zip(after, before)]
-            g.sums[step] = [s + m for s, m in zip(sums, more)]
-            if g.own:
-                g.squares[step] = [s + (m - o) * (m - o) for s, m, o
-                                   in zip(g.squares[step], more, g.own)]
-        self.spent += min(now() - end + start - self.began, ODD * self.cost)
-
     def end(self, ns):
         """A sample that was counted has ended, after so long."""
         self.samples += 1
         self.ns += ns
-        stride = int(self.spent / (SHARE * (self.ns or 1)))
+        spent = sum(g.spent for g in self.groups)
+        stride = int(spent / (SHARE * (self.ns or 1)))
         stride = min(stride + 1, RARELY) if stride else 1
         # By chance, so that it never keeps step with the data.
         self.left = 1 + self.draw(2 * stride - 1)
@@ -283,7 +315,7 @@ class Counters:
         if delay is not None and was is not None:
             self.delay = delay - was, self.told - since
         if self.groups:
-            self.group.last = self.group.read() or self.group.last
+            self.group.look()
 
     def records(self):
         """All sums until the last look."""
@@ -298,13 +330,12 @@ class Counters:
                     t[i] += v
 
         for g in self.groups:
-            rest, calls = [a - b for a, b in zip(g.last, g.first)], 1
-            for step, sums in sorted(g.sums.items()):
-                n = g.calls[step]
+            rest, calls = g.total(), 1
+            for step, n, wall, sums, squares in g.steps():
                 sums = list(sums)
                 for _, i, _ in g.at:    # without the reading
                     sums[i] = max(sums[i] - n * g.own[i], 0)
-                put(g, step, n, sums, g.squares[step], g.wall[step])
+                put(g, step, n, sums, squares, wall)
                 rest = [a - b for a, b in zip(rest, sums)]
                 calls += n
             put(g, OUTSIDE, calls, [max(r, 0) for r in rest],

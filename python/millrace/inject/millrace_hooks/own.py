@@ -40,7 +40,7 @@ class Own:
         self.open = False       # within a sample, and in no step
         self.pinning = False
         self.counters = None    # False: there are none to be had
-        self.counted = None     # they, while a sample is counted
+        self.counted = None     # their Group, while a sample is counted
         self.slow = Slow()
         self._spans = bytearray()
 
@@ -67,7 +67,8 @@ class Own:
         """Call it as a step of this sample."""
         self.open = False
         counted = self.counted
-        before = counted and counted.read()
+        if counted:
+            counted.begin()
         kind, out = STEP, None
         start = now()
         try:
@@ -79,7 +80,7 @@ class Own:
         finally:
             end = now()
             if counted:
-                counted.add(step, before, start, end)
+                counted.add(step, start, end)
             self.span(start, end, kind, step, size(out))
             self.open = True
 
@@ -87,7 +88,8 @@ class Own:
         """Call it for that sample; `counted`: the thread's counters, or None
         where this one is not counted."""
         before = self.sample, self.open, self.counted
-        self.sample, self.open, self.counted = number, True, counted
+        self.sample, self.open = number, True
+        self.counted = counted and counted.group
         start = now()
         try:
             x = get(*args)
