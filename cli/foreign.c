@@ -322,7 +322,7 @@ int cli_trace_command(char *const argv[], const char *out,
 {
 	struct mr_events events;
 	char *parts = NULL;
-	int e = mr_events_init(&events, o->events, err);
+	int e = mr_events_init(&events, o->events, true, err);
 
 	*status = (e ? EXIT_USAGE : EXIT_FAILED) << 8;
 	if (!e)

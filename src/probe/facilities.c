@@ -96,7 +96,7 @@ static void find_events(struct mr_facilities *f)
 	struct mr_err err;
 
 	f->paranoid = number_in("/proc/sys/kernel/perf_event_paranoid", -9);
-	if (mr_events_init(&s, "cycles,task-clock", &err)) {
+	if (mr_events_init(&s, "cycles,task-clock", false, &err)) {
 		say(&f->pmu, err.text, "");
 		say(&f->events, err.text, "");
 		return;

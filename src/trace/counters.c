@@ -773,7 +773,7 @@ int mr_counting_new(struct mr_counting **out, const char *list, int steps,
 	*out = NULL;
 	if (!o)
 		return MR_ENOMEM;
-	e = mr_events_init(&o->events, list, err);
+	e = mr_events_init(&o->events, list, false, err);
 	if (e || !o->events.n) {
 		free(o);
 		return e;

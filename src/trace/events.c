@@ -171,7 +171,7 @@ static bool kernel_alone(const struct mr_event *e)
 		e->config == PERF_COUNT_SW_CPU_MIGRATIONS);
 }
 
-/* Without perf, the thread's usage has some of the same. */
+/* The thread's usage has some of the same: of user and kernel together. */
 static bool in_usage(const struct mr_event *e)
 {
 	if (e->type != PERF_TYPE_SOFTWARE)
@@ -188,11 +188,17 @@ static bool in_usage(const struct mr_event *e)
 	return false;
 }
 
-static void try_event(struct mr_event *e)
+static void try_event(struct mr_event *e, bool foreign)
 {
 	struct perf_event_attr a = mr_event_attr(e);
-	int fd = mr_perf_open(&a, 0, -1, -1), why = errno;
+	int fd, why;
 
+	if (foreign && in_usage(e) && !e->user_only) {
+		e->how = MR_EVENT_RUSAGE;
+		return;
+	}
+	fd = mr_perf_open(&a, 0, -1, -1);
+	why = errno;
 	if (fd < 0 && (why == EACCES || why == EPERM) && !kernel_alone(e)) {
 		a.exclude_kernel = 1;
 		fd = mr_perf_open(&a, 0, -1, -1);
@@ -413,7 +419,8 @@ int mr_events_check(const char *list, struct mr_err *err)
 	return parse(&s, list, err);
 }
 
-int mr_events_init(struct mr_events *s, const char *list, struct mr_err *err)
+int mr_events_init(struct mr_events *s, const char *list, bool foreign,
+		   struct mr_err *err)
 {
 	int e = parse(s, list, err);
 
@@ -421,7 +428,7 @@ int mr_events_init(struct mr_events *s, const char *list, struct mr_err *err)
 		return e;
 	for (int i = 0; i < s->n; i++)
 		if (s->event[i].how != MR_EVENT_SCHED)
-			try_event(&s->event[i]);
+			try_event(&s->event[i], foreign);
 	arrange(s);
 	return 0;
 }
@@ -551,7 +558,7 @@ int mr_trace_events(const char *events, char **json, struct mr_err *err)
 {
 	struct mr_events s;
 	struct mr_json j = { 0 };
-	int e = mr_events_init(&s, events, err);
+	int e = mr_events_init(&s, events, true, err);
 
 	*json = NULL;
 	if (e || !s.n)

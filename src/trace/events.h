@@ -46,8 +46,14 @@ struct mr_events {
  * The events of a list as "cycles,page-faults,r01c2", "" for all that is
  * known, or "none". Tries which can be had, on the calling thread. MR_EINVAL:
  * a name that is unknown; an event that cannot be had is no error.
+ *
+ * foreign: for threads of other programs, only some of whose samples are
+ * counted. What getrusage() knows is taken from there then: the kernel counts
+ * it anyway, while perf's counters make each fault dearer, and a script has
+ * hundreds of them in each sample.
  */
-int mr_events_init(struct mr_events *s, const char *list, struct mr_err *err);
+int mr_events_init(struct mr_events *s, const char *list, bool foreign,
+		   struct mr_err *err);
 
 /* Are all names of a list known? Asks nobody. */
 int mr_events_check(const char *list, struct mr_err *err);

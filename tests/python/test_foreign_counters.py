@@ -361,9 +361,11 @@ def test_groups_take_turns_when_counters_are_few(count):
     assert c.events["cycles"]["source"] == "hw-counted"
     assert c.events["branch-misses"]["source"] == "unavailable"
     n = {e: v["calls"] for e, v in c.at["Burn"].items()}
-    if "task-clock" not in n or c.events["task-clock"].get("via"):
+    if c.events["cpu-migrations"]["source"] == "unavailable":
         pytest.skip("perf_event_open is not allowed here")
-    assert n["task-clock"] == 36    # in each group
+    assert n["cpu-migrations"] == 36        # in each group
+    assert n["task-clock"] == 36            # of getrusage()
+    assert c.events["task-clock"]["via"] == "getrusage"
     assert n["cycles"] == n["instructions"] == n["cache-misses"] == \
         n["cache-references"] == n["branches"] == 12
     assert c.per_call("Burn", "cycles") == BURNT
@@ -389,7 +391,7 @@ def test_too_few_files_are_said(count):
             print("done")
         """)
     assert c.out == "done\n" and c.calls["Burn"] == 6
-    if not c.events["task-clock"].get("via"):
+    if c.events["cpu-migrations"]["source"] != "unavailable":
         r = subprocess.run([str(BIN), "trace", str(c.path)], text=True,
                            capture_output=True)
         assert "some threads were not counted: perf_event_open: Too many " \

@@ -125,17 +125,19 @@ static void test_lists_of_events_are_checked(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < MR_COUNT(bad); i++)
-		assert_int_equal(mr_events_init(&s, bad[i], &err), code[i]);
+		assert_int_equal(mr_events_init(&s, bad[i], false, &err),
+				 code[i]);
 	for (int i = 0; i < MR_EVENTS; i++)
 		strcat(many, ",cs");
-	assert_int_equal(mr_events_init(&s, many, &err), MR_EINVAL);
-	assert_int_equal(mr_events_init(&s, "none", &err), 0);
+	assert_int_equal(mr_events_init(&s, many, false, &err), MR_EINVAL);
+	assert_int_equal(mr_events_init(&s, "none", false, &err), 0);
 	assert_int_equal(s.n, 0);
-	assert_int_equal(mr_events_init(&s, "r1c2,task-clock:u", &err), 0);
+	assert_int_equal(mr_events_init(&s, "r1c2,task-clock:u", false, &err),
+			 0);
 	assert_int_equal(s.n, 2);
 	assert_int_equal(s.event[0].config, 0x1c2);
 	assert_true(s.event[1].user_only);
-	assert_int_equal(mr_events_init(&s, "", &err), 0);
+	assert_int_equal(mr_events_init(&s, "", false, &err), 0);
 	for (int i = 0; i < s.n; i++)
 		assert_true(s.event[i].how != MR_EVENT_NONE ||
 			    (*s.event[i].reason && *s.event[i].remedy));
