@@ -27,9 +27,11 @@ enum {
 	/* Ragged batches up to this are one claim: joining costs more than
 	 * waiting. */
 	WHOLE_NS = 100 * 1000 * 1000,
-	/* Storage that delays each sample so much, in so many of the last 8
-	 * claims, is worth reading ahead. */
+	/* Storage that delays each sample so much, and takes such a part of the
+	 * time (one in so many), in so many of the last 8 claims, is worth
+	 * reading ahead, which costs a few percent. */
 	SLOW_NS = 50 * 1000,
+	SLOW_PART = 10,
 	SLOW_CLAIMS = 4,
 	SLOW_CACHED = 2, /* of the last 64, with a cache */
 };
@@ -72,7 +74,7 @@ static double own_time(struct mr_worker *w, double ns, uint64_t samples)
 		blocked = off * slept / (slept + taken);
 	mr_count(&w->stats->blocked, (uint64_t)(blocked / w->ns_per_tick));
 	w->slow = w->slow << 1 |
-		  (blocked > SLOW_NS * (double)samples && blocked > ns / 4);
+		  (blocked > SLOW_NS * (double)samples && blocked > ns / SLOW_PART);
 	if (w->l->fetch && is_slow(w))
 		mr_fetch_poke(w->l->fetch, w->guess);
 	return cpu + blocked < ns ? cpu + blocked : ns;

@@ -82,6 +82,13 @@ def test_reading_ahead_begins_by_itself_under_a_slow_profile(mill, files):
     assert r["fetch"] != "direct" and r["budget"]["wait_in"] > 0
 
 
+def test_storage_that_takes_a_fifth_of_the_time_is_read_ahead(mill, files):
+    r = mill.json("run", f"files {files} | burn us=4000 | batch 16",
+                  "--plugins", mill.build / "tests" / "work.so", "--storage",
+                  "latency=1ms", "--threads", 2, "--epochs", 2)
+    assert r["fetch"] != "direct"
+
+
 def test_one_thread_finds_out_within_its_first_batch(mill, tmp_path):
     # of any lengths, which one worker would rather not share out
     for i in range(128):
