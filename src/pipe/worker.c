@@ -73,8 +73,8 @@ static double own_time(struct mr_worker *w, double ns, uint64_t samples)
 	if (slept > 0 && off > 0)
 		blocked = off * slept / (slept + taken);
 	mr_count(&w->stats->blocked, (uint64_t)(blocked / w->ns_per_tick));
-	w->slow = w->slow << 1 |
-		  (blocked > SLOW_NS * (double)samples && blocked > ns / SLOW_PART);
+	w->slow = w->slow << 1 | (blocked > SLOW_NS * (double)samples &&
+				  blocked > ns / SLOW_PART);
 	if (w->l->fetch && is_slow(w))
 		mr_fetch_poke(w->l->fetch, w->guess);
 	return cpu + blocked < ns ? cpu + blocked : ns;
