@@ -374,13 +374,13 @@ def test_groups_take_turns_when_counters_are_few(count):
 
 def test_too_few_files_are_said(count):
     c = count("""
-        import resource
+        import ctypes, resource
         files = resource.getrlimit(resource.RLIMIT_NOFILE)
         def limit(_):
             most = os.dup(0) + 20
-            while os.dup(0) < most:     # all below are in use
+            while os.dup(0) < most:     # all up to there are in use
                 pass
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most + 2, files[1]))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most + 1, files[1]))
         class Lift:
             def __call__(self, x):
                 resource.setrlimit(resource.RLIMIT_NOFILE, files)
