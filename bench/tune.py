@@ -4,8 +4,8 @@ picks and predicts beside `tune --exhaustive`, which measures every strategy.
 
 BENCH_TUNE="cv,nlp ssd" takes some pipelines and storages only. What either
 said is kept in BUILD/bench/tune; BENCH_TUNE_KEEP=1 takes an exhaustive answer
-from there, since that is what takes long, and BENCH_TUNE_SECONDS makes it
-shorter (tune's --seconds), and its figures less certain."""
+from there, since that is what takes long; BENCH_TUNE_REPEATS=1 makes it shorter
+(tune's --repeats), and its figures less certain, but for those of the finals."""
 import json
 import os
 import statistics
@@ -20,12 +20,14 @@ LONGEST = 4 * 3600          # seconds of one exhaustive answer
 NEAR, CLOSE = 0.05, 0.15    # of the best one; of the measured rate
 PICKS, SHARE = 13 / 14, 90  # targets
 SECONDS, RATIO = 60, 20
+FEWEST = 500                # samples of any pipeline
 
 
 def key(s):
     """What makes a strategy the same in two answers."""
-    return (s["split"], s.get("part", 1) < 1, s["codec"], bool(s.get("shuffle")), s["order"],
-            s["cache"], s.get("cache_after", "") if s["cache"] == "ram"
+    return (s["split"], s.get("part", 1) < 1, s["codec"],
+            bool(s.get("shuffle")), s["order"], s["cache"],
+            s.get("cache_after", "") if s["cache"] == "ram"
             else "", s["threads"], s.get("shards", 1))
 
 
@@ -124,9 +126,9 @@ def exhaustive(env, p, storage, path):
     if os.environ.get("BENCH_TUNE_KEEP") and os.path.exists(path):
         with open(path) as f:
             return json.load(f)
-    seconds = os.environ.get("BENCH_TUNE_SECONDS")
+    repeats = os.environ.get("BENCH_TUNE_REPEATS")
     return ask(env, p, storage, "--exhaustive",
-               *(["--seconds", seconds] if seconds else []))
+               *(["--repeats", repeats] if repeats else []))
 
 
 def kept(path, answer):
@@ -190,18 +192,25 @@ def summary(report, cases):
                      [row(x) for x in cases], cases)
 
 
+def lab_of(env, name, samples):
+    """Where a pipeline's data is, and how much; large samples are few, but
+    not fewer than that."""
+    least = FEWEST if not env.quick else 0
+    return types.SimpleNamespace(
+        data=os.path.join(env.data, "presto"), millrace=env.millrace,
+        samples=max(samples, least / presto_sets.SHARE.get(name, 1)),
+        threads=len(os.sched_getaffinity(0)))
+
+
 def main(env, report):
     samples = 100 if env.quick else 1000
-    lab = types.SimpleNamespace(
-        data=os.path.join(env.data, "presto"), millrace=env.millrace,
-        samples=samples, threads=len(os.sched_getaffinity(0)))
-    os.makedirs(lab.data, exist_ok=True)
+    os.makedirs(os.path.join(env.data, "presto"), exist_ok=True)
     names, places = wanted()
     cases = []
     for name in names:
         for storage in places:
             try:
-                p = presto_sets.Pipeline(lab, name)
+                p = presto_sets.Pipeline(lab_of(env, name, samples), name)
                 cases.append(case(env, p, storage))
             except (Failed, KeyError) as e:
                 report.fail(f"{name}, {storage}", f"no {e} in the answer"

@@ -13,7 +13,7 @@ struct tune {
 	struct mr_options loader;
 	const char *weights, *max_memory, *accelerator, *scratch, *apply,
 		*write, *html, *out;
-	int64_t epochs;
+	int64_t epochs, repeats;
 	uint64_t max_storage;
 	double max_prepare, price_hour, price_gb, seconds, precision;
 	bool exhaustive, keep_order, json;
@@ -50,8 +50,9 @@ static const struct mr_param options[] = {
 		"make the best strategy's data set in this directory, and "
 		"check that its batches are the same"),
 	MR_TEXT(T, write, "", "write the new pipeline to this file, for @FILE"),
-	MR_BOOL(T, exhaustive, "no",
-		"measure every strategy, three times each; takes long"),
+	MR_BOOL(T, exhaustive, "no", "measure every strategy; takes long"),
+	MR_INT(T, repeats, "3", 1, 100,
+	       "how often --exhaustive measures each: for intervals"),
 	MR_TIME(T, seconds, "0", 0, 600, "to take, about; 0: 50 s"),
 	MR_REAL(T, precision, "0.05", 0.005, 0.5,
 		"of means over the samples that are looked at: more of them "
@@ -237,11 +238,16 @@ static int run(const struct cli_args *args, void *options_)
 	struct mr_tuned tuned;
 	struct mr_err err;
 	char buf[4096];
-	int e, code;
+	int e, code = 0;
 
 	if (args->argc != 1)
 		return cli_usage("tune takes one pipeline; quote it: millrace "
 				 "tune 'files DIR | ... | batch 64'");
+	if (!o->exhaustive)
+		code = cli_takes_all_but(args, "tune without --exhaustive",
+					 "repeats");
+	if (code)
+		return code;
 	mr_tune_options_init(&t);
 	t.loader = o->loader;
 	t.weights = o->weights;
@@ -256,6 +262,7 @@ static int run(const struct cli_args *args, void *options_)
 	t.precision = o->precision;
 	t.seconds = o->seconds;
 	t.exhaustive = o->exhaustive;
+	t.repeats = (int)o->repeats;
 	t.scratch =
 		*o->scratch ? o->scratch : parent(o->apply, buf, sizeof(buf));
 	if (*o->apply)

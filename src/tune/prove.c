@@ -6,7 +6,7 @@
 
 #include "tune/tuner.h"
 
-enum { BEST = 3, ROUNDS = 6, REPEATS = 3, FINALISTS = 4, TURNS = 3 };
+enum { BEST = 3, ROUNDS = 6, FINALISTS = 4, TURNS = 3 };
 
 /* Seconds, at a scale of 1: of one strategy; of a turn of the finals, and where
  * all are measured; when all of it is to be over. */
@@ -42,7 +42,7 @@ static void storage_of(const struct mr_tuner *u, const struct mr_strategy *s,
 static int time_often(struct mr_tuner *u, const struct mr_timed *r,
 		      struct mr_figure *f, int times, struct mr_err *err)
 {
-	double mean[REPEATS];
+	double mean[MR_TUNE_REPEATS];
 	int e = 0;
 
 	for (int i = 0; !e && i < times; i++) {
@@ -144,7 +144,7 @@ static int prove(struct mr_tuner *u, int i, struct mr_err *err)
 
 	if (s->measured.n || !provable(u->t, s))
 		return 0;
-	return measure(u, s, PROOF, u->o->exhaustive ? REPEATS : 1,
+	return measure(u, s, PROOF, u->o->exhaustive ? u->o->repeats : 1,
 		       &s->measured, err);
 }
 

@@ -25,6 +25,7 @@ void mr_tune_options_init(struct mr_tune_options *o)
 				       .max_memory = "",
 				       .accelerator = "",
 				       .precision = 0.05,
+				       .repeats = 3,
 				       .scratch = "",
 				       .out = "DIR" };
 	mr_options_init(&o->loader);
@@ -245,6 +246,9 @@ static int check_options(const struct mr_tune_options *o, struct mr_err *err)
 				  "call mr_tune_options_init()");
 	if (stray)
 		return mr_err_set(err, MR_EINVAL, "%s; leave it out", stray);
+	if (o->repeats < 1 || o->repeats > MR_TUNE_REPEATS)
+		return mr_err_set(err, MR_EINVAL, "repeats %d: want 1 to %d",
+				  o->repeats, MR_TUNE_REPEATS);
 	return 0;
 }
 

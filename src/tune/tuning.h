@@ -19,6 +19,7 @@ enum {
 	MR_TUNE_CODECS = 16,
 	MR_TUNE_SHOWN = 16,
 	MR_TUNE_EVEN = 32,
+	MR_TUNE_REPEATS = 100,
 };
 
 /* What a codec does to the samples of a split. */

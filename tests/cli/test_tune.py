@@ -59,6 +59,17 @@ def test_the_best_few_and_the_extremes_were_measured(result):
     assert len([s for s in by.values() if "measured" in s]) < 12
 
 
+def test_exhaustive_measures_all_of_them(mill, photos):
+    for repeats in (1, 3):
+        got = tune(mill, text(photos), "--storage", "ssd", "--max-memory", "0",
+                   "--keep-order", "--threads", 1, "--exhaustive", "--repeats",
+                   repeats)
+        measured = [s["measured"] for s in got["strategies"]
+                    if s["part"] == 1]
+        assert len(measured) > 20 and all(m["per_s"] > 0 for m in measured)
+    assert all(m["low"] <= m["per_s"] <= m["high"] for m in measured)
+
+
 def test_numbers_of_the_strategies_add_up(result):
     n = result["samples"]
     epochs = result["objective"]["epochs"]
@@ -216,6 +227,8 @@ def test_a_cache_in_the_pipeline_is_one_of_many(mill, photos):
     (["--storage", "hdd,cache=1G"], 2, ["cache=", "--max-memory"]),
     (["--samples", "5"], 2, ["--samples", "--precision"]),
     (["--cold"], 2, ["--cold", "leave it out"]),
+    (["--repeats", "2"], 2, ["--repeats", "without --exhaustive"]),
+    (["--repeats", "0", "--exhaustive"], 2, ["repeats"]),
     (["--scratch", "/nonexistent/x"], 1, ["/nonexistent/x", "--scratch"]),
 ])
 def test_wrong_options_are_named(mill, photos, args, code, words):
