@@ -32,7 +32,7 @@ HALF = 0.6                      # of the CPU, by points that wait
 # Of few samples, a cache's share of the bytes is not its share of the samples,
 # which are what a disk's requests are counted by.
 SUBSET = 480
-SECONDS = {"accelerator": 10, "storage": 20, "cpu": 8, "balanced": 8}
+SECONDS = {"accelerator": 12, "storage": 20, "cpu": 8, "balanced": 8}
 REFERENCE = {"cache": 0, "storage": "ssd", "rate": 1e6}
 IMAGE = "decode_image | resize 256 | normalize center | random_crop 224"
 SOUND = ("decode_audio dtype=i16 rate=16000 | stft frame=20ms step=10ms "
