@@ -51,7 +51,7 @@ static const struct mr_param options[] = {
 		"check that its batches are the same"),
 	MR_TEXT(T, write, "", "write the new pipeline to this file, for @FILE"),
 	MR_BOOL(T, exhaustive, "no", "measure every strategy; takes long"),
-	MR_INT(T, repeats, "3", 1, 100,
+	MR_INT(T, repeats, "5", 1, 100,
 	       "how often --exhaustive measures each: for intervals"),
 	MR_TIME(T, seconds, "0", 0, 600, "to take, about; 0: 50 s"),
 	MR_REAL(T, precision, "0.05", 0.005, 0.5,

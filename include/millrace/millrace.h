@@ -502,7 +502,7 @@ struct mr_tune_options {
 	double precision;	     /* of means over the sample: 0.05 */
 	double seconds;		     /* to take, about; 0: 50 */
 	bool exhaustive;     /* measure every strategy, not just the best, */
-	int repeats;	     /* so often: 3, at most 100 */
+	int repeats;	     /* so often: 5, at most 100 */
 	const char *scratch; /* a folder for sets of samples; "": $TMPDIR */
 	const char *out;     /* where a set will be, for the texts: "DIR" */
 	/* As of mr_diagnose_options. */

@@ -25,7 +25,7 @@ void mr_tune_options_init(struct mr_tune_options *o)
 				       .max_memory = "",
 				       .accelerator = "",
 				       .precision = 0.05,
-				       .repeats = 3,
+				       .repeats = 5,
 				       .scratch = "",
 				       .out = "DIR" };
 	mr_options_init(&o->loader);
