@@ -69,10 +69,10 @@ def swift(tmp_path_factory, arrays):
             try:
                 urllib.request.build_opener(urllib.request.ProxyHandler({})
                                             ).open(endpoint + "/healthcheck")
-                s3put.put(endpoint, KEY, SECRET, "/bucket")
                 break
             except OSError:
                 time.sleep(0.1)
+        s3put.put(endpoint, KEY, SECRET, "/bucket")
         for i, data in enumerate(arrays):
             for folder in ("plain/", ODD):
                 s3put.put(endpoint, KEY, SECRET, f"/bucket/{folder}{i}.npy",

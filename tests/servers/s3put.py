@@ -4,7 +4,10 @@ import datetime
 import hashlib
 import hmac
 import http.client
+import time
 import urllib.parse
+
+TRIES = 100     # a tenth of a second apart, while it says that it is busy
 
 
 def _mac(key, text):
@@ -13,6 +16,17 @@ def _mac(key, text):
 
 def put(endpoint, key, secret, path, body=b"", region="us-east-1"):
     """PUT /bucket or /bucket/key; the path is not escaped yet."""
+    for _ in range(TRIES):
+        status, text = _put(endpoint, key, secret, path, body, region)
+        if status == 200:
+            return
+        if status != 503:
+            break
+        time.sleep(0.1)
+    raise OSError(f"PUT {path}: {status} {text[:500]}")
+
+
+def _put(endpoint, key, secret, path, body, region):
     host = urllib.parse.urlsplit(endpoint).netloc
     now = datetime.datetime.now(datetime.timezone.utc)
     stamp, day = now.strftime("%Y%m%dT%H%M%SZ"), now.strftime("%Y%m%d")
@@ -39,5 +53,4 @@ def put(endpoint, key, secret, path, body=b"", region="us-east-1"):
     answer = c.getresponse()
     text = answer.read()
     c.close()
-    if answer.status != 200:
-        raise OSError(f"PUT {path}: {answer.status} {text[:500]}")
+    return answer.status, text
