@@ -189,16 +189,29 @@ static int save(const char *path, const char *head, const char *text)
 	return e ? cli_fail(&err) : EXIT_DONE;
 }
 
-/* For @FILE; its options are not a pipeline's, and are said there. */
+/* A command may have line ends in it, and a comment ends at the first. */
+static void add_comment(struct mr_str *out, const char *what, const char *text)
+{
+	mr_str_addf(out, "# %s: ", what);
+	for (; *text; text++) {
+		mr_str_addn(out, text, 1);
+		if (*text == '\n')
+			mr_str_add(out, "#   ");
+	}
+	mr_str_add(out, "\n");
+}
+
+/* For @FILE; its options are not a pipeline's, and are said there, and how the
+ * set is made that it reads. */
 static int write_pipeline(const char *path, const struct mr_tuned *t)
 {
 	struct mr_str head = { 0 };
 	int code;
 
-	mr_str_addf(&head,
-		    "# made by millrace tune\n"
-		    "# run with: %s\n",
-		    t->options);
+	mr_str_add(&head, "# made by millrace tune\n");
+	if (t->stores)
+		add_comment(&head, "reads what is made by", t->prepare);
+	add_comment(&head, "run with", t->options);
 	code = head.failed ? EXIT_FAILED : save(path, head.text, t->pipeline);
 	mr_str_fini(&head);
 	return code;
@@ -265,7 +278,8 @@ static int run(const struct cli_args *args, void *options_)
 	t.repeats = (int)o->repeats;
 	t.scratch =
 		*o->scratch ? o->scratch : parent(o->apply, buf, sizeof(buf));
-	if (*o->apply)
+	t.applies = *o->apply != 0;
+	if (t.applies)
 		t.out = o->apply;
 	t.progress = tell;
 	t.data = &progress;

@@ -504,7 +504,9 @@ struct mr_tune_options {
 	bool exhaustive;     /* measure every strategy, not just the best, */
 	int repeats;	     /* so often: 5, at most 100 */
 	const char *scratch; /* a folder for sets of samples; "": $TMPDIR */
-	const char *out;     /* where a set will be, for the texts: "DIR" */
+	const char *out;     /* where a set will be, for the texts: "DIR"; */
+	bool applies; /* it will be made there: refused at once if that cannot
+		       * be, and no larger than what is free there */
 	/* As of mr_diagnose_options. */
 	bool (*progress)(void *data, const char *what, double done);
 	void *data;
@@ -526,6 +528,7 @@ struct mr_tuned {
 	char *options;	/* `loader` as a command's: "--threads 2 --order block
 			 * --block 12", without which the gain is lost */
 	char *run;	/* the command of the pipeline with them */
+	char *prepare;	/* and the one that makes the set; NULL: none is */
 };
 
 /*

@@ -58,6 +58,47 @@ void mr_str_addf(struct mr_str *s, const char *fmt, ...)
 	s->len += (size_t)n;
 }
 
+void mr_str_add_quoted(struct mr_str *s, const char *word, bool always)
+{
+	if (always && !*word)
+		mr_str_add(s, "''");
+	while (*word) {
+		size_t n = strcspn(word, "'");
+
+		if (!always && !strpbrk(word, " \t\r|#\n\"'")) {
+			mr_str_add(s, word);
+			break;
+		}
+		if (n)
+			mr_str_addf(s, "'%.*s'", (int)n, word);
+		word += n;
+		n = strspn(word, "'");
+		if (n)
+			mr_str_addf(s, "\"%.*s\"", (int)n, word);
+		word += n;
+	}
+}
+
+void mr_str_add_shell(struct mr_str *s, const char *word)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
+				    "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				    "%+,-./:@_";
+
+	if (*word && !word[strspn(word, plain)]) {
+		mr_str_add(s, word);
+		return;
+	}
+	mr_str_add(s, "'");
+	for (; *word; word++) {
+		if (*word == '\'')
+			mr_str_add(s, "'\\''");
+		else
+			mr_str_addn(s, word, 1);
+	}
+	mr_str_add(s, "'");
+}
+
 char *mr_str_take(struct mr_str *s)
 {
 	char *text;

@@ -21,6 +21,11 @@ void mr_str_add(struct mr_str *s, const char *text);
 void mr_str_addn(struct mr_str *s, const char *text, size_t n);
 void mr_str_addf(struct mr_str *s, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+/* A word or value as a pipeline's text has it: in quotes where it needs them,
+ * or always. */
+void mr_str_add_quoted(struct mr_str *s, const char *word, bool always);
+/* As one word of a shell's. */
+void mr_str_add_shell(struct mr_str *s, const char *word);
 /* The text, now the caller's to free(); NULL when memory ran out. */
 char *mr_str_take(struct mr_str *s);
 void mr_str_fini(struct mr_str *s);

@@ -741,27 +741,6 @@ void mr_pipeline_free(struct mr_pipeline *p)
 	free(p);
 }
 
-/* A value as the parser takes it: quotes where it needs them. */
-static void add_quoted(struct mr_str *out, const char *s)
-{
-	while (*s) {
-		size_t n = strcspn(s, "'");
-		bool plain = !strpbrk(s, " \t\r|#\n\"'");
-
-		if (plain)
-			mr_str_add(out, s);
-		else if (n)
-			mr_str_addf(out, "'%.*s'", (int)n, s);
-		if (plain)
-			break;
-		s += n;
-		n = strspn(s, "'");
-		if (n)
-			mr_str_addf(out, "\"%.*s\"", (int)n, s);
-		s += n;
-	}
-}
-
 void mr_stage_text(const struct mr_stage *s, struct mr_str *out)
 {
 	const struct mr_param *params = stage_params(s);
@@ -773,12 +752,12 @@ void mr_stage_text(const struct mr_stage *s, struct mr_str *out)
 
 		mr_param_text(&params[i], s->self, &v);
 		mr_str_addf(out, " %s=", params[i].name);
-		add_quoted(out, v.text ? v.text : "");
+		mr_str_add_quoted(out, v.text ? v.text : "", false);
 		mr_str_fini_into(&v, out);
 	}
 	if (s->field) {
 		mr_str_add(out, " field=");
-		add_quoted(out, s->field);
+		mr_str_add_quoted(out, s->field, false);
 	}
 }
 

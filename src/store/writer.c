@@ -357,13 +357,14 @@ static int check_dir(const char *name, struct mr_err *err)
 	if (!part && !access(path, F_OK))
 		return mr_err_set(err, MR_EINVAL,
 				  "%s: holds a prepared data set already; "
-				  "remove it, or choose another --out",
+				  "remove it, or choose another directory",
 				  name);
 	if (other && !part)
-		return mr_err_set(err, MR_EINVAL,
-				  "%s: is not empty, and what is in it was not "
-				  "begun by this command; choose another --out",
-				  name);
+		return mr_err_set(
+			err, MR_EINVAL,
+			"%s: is not empty, and what is in it was not "
+			"begun by this command; choose another directory",
+			name);
 	return 0;
 }
 
@@ -386,7 +387,7 @@ static int check_plan(const char *dir, const struct mr_meta *m, bool *there,
 	mr_meta_fini(&had);
 	return *why ? mr_err_set(err, MR_EINVAL,
 				 "%s: holds a part of another data set: %s; "
-				 "remove it, or choose another --out",
+				 "remove it, or choose another directory",
 				 dir, why) :
 		      0;
 }

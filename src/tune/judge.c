@@ -97,11 +97,9 @@ static void weigh_cost(const struct mr_tuning *t, struct mr_strategy *s)
 	s->total = epoch_total(t, s, g->epochs);
 	s->cost =
 		s->total / 3600 * g->price_hour + s->added / 1e9 * g->price_gb;
-	s->allowed =
-		(!(g->max_storage > 0) || s->added <= g->max_storage) &&
-		(!(g->max_prepare > 0) || s->offline <= g->max_prepare) &&
-		(!(g->max_memory > 0) || s->cache_bytes <= g->max_memory) &&
-		isfinite(s->total);
+	s->allowed = (!(g->max_storage > 0) || s->added <= g->max_storage) &&
+		     (!(g->max_prepare > 0) || s->offline <= g->max_prepare) &&
+		     isfinite(s->total);
 }
 
 double mr_strategy_price(const struct mr_tuning *t, const struct mr_strategy *s)
@@ -420,4 +418,6 @@ void mr_tuning_fini(struct mr_tuning *t)
 		free(t->word[i]);
 	free(t->strategy);
 	mr_str_fini(&t->notes);
+	mr_str_fini(&t->job_also);
+	mr_str_fini(&t->store_also);
 }

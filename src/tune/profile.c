@@ -13,7 +13,10 @@
 #include "pipe/loader.h"
 #include "tune/tuner.h"
 
-enum { CODEC_SAMPLES = 16 }; /* that codecs are tried on */
+enum {
+	CODEC_SAMPLES = 16, /* that codecs are tried on */
+	READ_AT_ONCE = 16,  /* of a storage that is read by itself */
+};
 
 /* Seconds, at a scale of 1. */
 #define CURVE 0.4
@@ -21,6 +24,20 @@ enum { CODEC_SAMPLES = 16 }; /* that codecs are tried on */
 #define COLD  0.8
 #define CODEC 0.05
 #define SLOW  1.0 /* an epoch of the sample */
+
+/* All of it, with what the runs take beside the above; where there are many
+ * splits or threads each run is shorter, but not for ever. */
+#define PROFILE 36.0
+#define SETTLES 0.25
+#define CODECS	1.5
+#define THIN	0.4
+
+/* So many in a batch, or as few as the job has: of large samples more may not
+ * fit. */
+static int few(const struct mr_tuning *t, int most)
+{
+	return t->batch < (uint64_t)most ? (int)t->batch : most;
+}
 
 /* ---- codecs ---- */
 
@@ -38,6 +55,7 @@ static const struct variant {
 /* By all threads at once, as in a job: they share memory and its bandwidth. */
 struct tries {
 	const struct mr_batch *b;
+	double seconds;
 	struct mr_codec_trial trial[MR_CREW_MAX];
 	bool good[MR_CREW_MAX];
 };
@@ -47,16 +65,16 @@ static int try_one(void *arg, size_t i, struct mr_err *err)
 	struct tries *t = arg;
 
 	(void)err;
-	t->good[i] = mr_codec_try(&t->trial[i], t->b, CODEC);
+	t->good[i] = mr_codec_try(&t->trial[i], t->b, t->seconds);
 	return 0;
 }
 
 /* What all of them did together; false: it cannot. */
-static bool try_all(int threads, const struct variant *v,
+static bool try_all(const struct mr_tuner *u, const struct variant *v,
 		    const struct mr_batch *b, struct mr_codec_trial *sum)
 {
-	struct tries t = { .b = b };
-	int n = threads < MR_CREW_MAX ? threads : MR_CREW_MAX;
+	struct tries t = { .b = b, .seconds = CODEC * u->thin };
+	int n = u->t->threads < MR_CREW_MAX ? u->t->threads : MR_CREW_MAX;
 	struct mr_err err;
 
 	*sum = (struct mr_codec_trial){ .c = mr_codec_find(v->codec),
@@ -78,13 +96,13 @@ static bool try_all(int threads, const struct variant *v,
 	return true;
 }
 
-static void try_variant(int threads, struct mr_tune_split *s,
+static void try_variant(const struct mr_tuner *u, struct mr_tune_split *s,
 			const struct variant *v, const struct mr_batch *b)
 {
 	struct mr_tune_codec *c = &s->codec[s->codecs];
 	struct mr_codec_trial sum;
 
-	if (s->codecs == MR_TUNE_CODECS || !try_all(threads, v, b, &sum))
+	if (s->codecs == MR_TUNE_CODECS || !try_all(u, v, b, &sum))
 		return;
 	*c = (struct mr_tune_codec){ .codec = v->codec,
 				     .level = v->level,
@@ -110,7 +128,8 @@ static int try_codecs(struct mr_tuner *u, struct mr_tune_split *s,
 
 	opt.threads = 1;
 	opt.storage = "";
-	mr_str_addf(&text, "records '%s' | batch %d", dir, CODEC_SAMPLES);
+	mr_tuner_add_read(&text, dir);
+	mr_str_addf(&text, " | batch %d", few(u->t, CODEC_SAMPLES));
 	e = text.failed ? mr_err_nomem(err, 1) :
 			  mr_loader_open_with(&l, text.text, &opt, err);
 	mr_str_fini(&text);
@@ -119,7 +138,7 @@ static int try_codecs(struct mr_tuner *u, struct mr_tune_split *s,
 	if (e == MR_OK) {
 		for (size_t i = 0; i < MR_COUNT(variants); i++)
 			if (!mr_tuner_tell(u, NULL))
-				try_variant(u->t->threads, s, &variants[i], b);
+				try_variant(u, s, &variants[i], b);
 		mr_batch_release(b);
 	}
 	mr_loader_close(l);
@@ -141,14 +160,15 @@ static int time_curve(struct mr_tuner *u, struct mr_tune_split *s,
 
 	for (int n = 1; !e && n <= most && s->points < MR_CURVE_MAX;
 	     n = mr_trial_threads(n, most)) {
-		struct mr_timed r = { .text = text,
-				      .threads = n,
-				      .order = u->t->order,
-				      .subset = s->stage < 0 ? u->subset : 0,
-				      .storage = "",
-				      .fill = (n == 1 && !slow(u)) || u->wide,
-				      .seconds =
-					      n == most ? 2 * CURVE : CURVE };
+		struct mr_timed r = {
+			.text = text,
+			.threads = n,
+			.order = u->t->order,
+			.subset = s->stage < 0 ? u->subset : 0,
+			.storage = "",
+			.fill = (n == 1 && !slow(u)) || u->wide,
+			.seconds = u->thin * (n == most ? 2 * CURVE : CURVE)
+		};
 		struct mr_diag_point *p = &s->curve[s->points];
 
 		e = mr_tuner_time(u, &r, &p->rate, NULL, err);
@@ -173,7 +193,7 @@ static int time_reading(struct mr_tuner *u, struct mr_tune_split *s,
 			      .storage = MR_TRIAL_NO_LIMITS,
 			      .ahead = true,
 			      .fill = u->wide,
-			      .seconds = AHEAD };
+			      .seconds = AHEAD * u->thin };
 	struct mr_stats st;
 	int e = mr_tuner_time(u, &r, &s->ahead, &st, err);
 
@@ -198,7 +218,7 @@ static int time_storage(struct mr_tuner *u, struct mr_tune_split *s,
 			      .subset = s->stage < 0 ? u->subset : 0,
 			      .storage = "",
 			      .evict = s->stage >= 0 || !u->remote,
-			      .seconds = COLD };
+			      .seconds = COLD * u->thin };
 	int e;
 
 	if (*t->profile || (s->stage < 0 && !u->local && !u->remote))
@@ -206,8 +226,8 @@ static int time_storage(struct mr_tuner *u, struct mr_tune_split *s,
 	if (s->stage < 0)
 		mr_str_add(&text, t->word[0]);
 	else
-		mr_str_addf(&text, "records '%s'", dir);
-	mr_str_add(&text, " | batch 16");
+		mr_tuner_add_read(&text, dir);
+	mr_str_addf(&text, " | batch %d", few(t, READ_AT_ONCE));
 	r.text = text.text;
 	e = text.failed ? mr_err_nomem(err, 1) :
 			  mr_tuner_time(u, &r, &s->cold, NULL, err);
@@ -254,10 +274,29 @@ static int profile_split(struct mr_tuner *u, int i, struct mr_err *err)
 	return e;
 }
 
+/* So many splits, by so many threads, in the time that there is. */
+static double thinness(const struct mr_tuning *t)
+{
+	double each = CODECS + AHEAD + CURVE;
+	int runs = 2;
+
+	for (int n = 1; n <= t->threads; n = mr_trial_threads(n, t->threads)) {
+		each += CURVE;
+		runs++;
+	}
+	if (!*t->profile) {
+		each += COLD * (1 + t->other_order);
+		runs += 1 + t->other_order;
+	}
+	each = PROFILE / (t->splits * (each + runs * SETTLES));
+	return each > 1 ? 1 : each < THIN ? THIN : each;
+}
+
 int mr_tuner_profile(struct mr_tuner *u, struct mr_err *err)
 {
 	int e = 0;
 
+	u->thin = thinness(u->t);
 	for (int i = 0; !e && i < u->t->splits; i++)
 		e = profile_split(u, i, err);
 	return e;

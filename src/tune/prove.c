@@ -47,6 +47,8 @@ static int time_often(struct mr_tuner *u, const struct mr_timed *r,
 
 	for (int i = 0; !e && i < times; i++) {
 		e = mr_tuner_time(u, r, f, NULL, err);
+		if (e || !f->n)
+			return e;
 		mean[i] = f->mean;
 	}
 	if (!e)
@@ -77,6 +79,7 @@ static int time_one(struct mr_tuner *u, const struct mr_strategy *s,
 		.subset = t->split[s->split].stage < 0 ? t->sampled : 0,
 		.storage = profile,
 		.fill = fills(u, s),
+		.to_be_full = s->cache != MR_CACHE_NONE,
 		.evict = !*t->profile && s->cache == MR_CACHE_NONE &&
 			 (t->split[s->split].stage >= 0 || !u->remote),
 		.seconds = seconds
@@ -142,8 +145,9 @@ static int prove(struct mr_tuner *u, int i, struct mr_err *err)
 {
 	struct mr_strategy *s = &u->t->strategy[i];
 
-	if (s->measured.n || !provable(u->t, s))
+	if (s->measured.n || s->tried || !provable(u->t, s))
 		return 0;
+	s->tried = true;
 	return measure(u, s, PROOF, u->o->exhaustive ? u->o->repeats : 1,
 		       &s->measured, err);
 }
@@ -189,7 +193,8 @@ static int take_turn(struct mr_tuner *u, const int *who, int n,
 
 		e = measure(u, &u->t->strategy[who[k]],
 			    u->o->exhaustive ? LONG_TURN : TURN, 1, &f, err);
-		mean[k] = f.mean;
+		/* A cache that was not filled this time tells nothing. */
+		mean[k] = f.n ? f.mean : u->t->strategy[who[k]].measured.mean;
 	}
 	return e;
 }
@@ -231,7 +236,7 @@ static int next_best(const struct mr_tuning *t)
 	for (int i = 0; i < t->strategies; i++) {
 		const struct mr_strategy *s = &t->strategy[i];
 		bool known = !s->allowed || s->threads != t->threads ||
-			     !provable(t, s);
+			     s->tried || !provable(t, s);
 
 		for (int k = 0; k < t->strategies && !known; k++)
 			known = t->strategy[k].measured.n &&
@@ -251,8 +256,7 @@ static int prove_top(struct mr_tuner *u, struct mr_err *err)
 	for (int i = 0; !e && i < ROUNDS && t->best >= 0; i++) {
 		const struct mr_strategy *best = &t->strategy[t->best];
 
-		if (best->measured.n || !provable(t, best) ||
-		    !in_time(u, t->best))
+		if (best->tried || !provable(t, best) || !in_time(u, t->best))
 			break;
 		e = prove(u, t->best, err);
 		mr_tuning_judge(t);

@@ -61,7 +61,8 @@ int mr_tuner_time(struct mr_tuner *u, const struct mr_timed *r,
 		return e;
 	e = mr_trial_measure(&setup, &trial, l, &found, err);
 	if (!e)
-		*f = found.rate;
+		*f = found.unfilled && r->to_be_full ? (struct mr_figure){ 0 } :
+						       found.rate;
 	if (!e && st)
 		mr_loader_stats(l, st);
 	mr_loader_close(l);
@@ -69,6 +70,12 @@ int mr_tuner_time(struct mr_tuner *u, const struct mr_timed *r,
 }
 
 /* ---- sets ---- */
+
+void mr_tuner_add_read(struct mr_str *text, const char *dir)
+{
+	mr_str_add(text, "records ");
+	mr_str_add_quoted(text, dir, true);
+}
 
 static bool told(void *data, uint64_t done, uint64_t samples)
 {
@@ -95,7 +102,8 @@ static int store(struct mr_tuner *u, const struct mr_strategy *s,
 		 const char *path, struct mr_store_report *report,
 		 struct mr_err *err)
 {
-	char until[16], plain[4096], text[4200];
+	char until[16], plain[4096];
+	struct mr_str text = { 0 };
 	struct mr_store_options o;
 	bool packs =
 		s->codec > 0 && place(u, s->split, 0, plain, sizeof(plain));
@@ -107,17 +115,18 @@ static int store(struct mr_tuner *u, const struct mr_strategy *s,
 	o.loader.threads = u->t->threads;
 	o.loader.memory = u->opt.memory;
 	o.loader.plugins = u->opt.plugins;
-	o.loader.on_error = u->opt.on_error == MR_ON_ERROR_REPLACE ?
-				    MR_ON_ERROR_SKIP :
-				    u->opt.on_error;
+	o.loader.on_error = mr_tuner_storing(u->opt.on_error);
 	o.loader.subset = packs ? 0 : u->subset;
 	o.progress = told;
 	o.data = u;
 	if (packs) {
-		snprintf(text, sizeof(text), "records '%s'", plain);
+		mr_tuner_add_read(&text, plain);
 		o.until = "";
 	}
-	e = mr_store(packs ? text : u->t->pipeline, &o, report, err);
+	e = text.failed ? mr_err_nomem(err, sizeof(plain)) :
+			  mr_store(packs ? text.text : u->t->pipeline, &o,
+				   report, err);
+	mr_str_fini(&text);
 	if (!e && !report->complete)
 		e = mr_err_set(err, MR_ESTATE, "stopped");
 	return e;

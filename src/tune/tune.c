@@ -8,9 +8,12 @@
 #include "core/clock.h"
 #include "core/file.h"
 #include "core/mem.h"
+#include "core/param.h"
 #include "diagnose/accelerator.h"
 #include "io/shape.h"
 #include "pipe/loader.h"
+#include "pipe/outdir.h"
+#include "store/writer.h"
 #include "tune/tuner.h"
 
 /* Seconds that it takes at a scale of 1, about; and at most. */
@@ -38,7 +41,13 @@ void mr_tuned_free(struct mr_tuned *t)
 	free(t->pipeline);
 	free(t->options);
 	free(t->run);
+	free(t->prepare);
 	*t = (struct mr_tuned){ 0 };
+}
+
+int mr_tuner_storing(int on_error)
+{
+	return on_error == MR_ON_ERROR_REPLACE ? MR_ON_ERROR_SKIP : on_error;
 }
 
 /* ---- what is wanted ---- */
@@ -61,6 +70,11 @@ static int set_goal(struct mr_tuning *t, const struct mr_tune_options *o,
 	if (*o->accelerator &&
 	    mr_accelerator_parse(o->accelerator, &g->accelerator, &name, err))
 		return MR_EINVAL;
+	if (g->price_gb > 0 && !(g->price_hour > 0))
+		return mr_err_set(err, MR_EINVAL,
+				  "price-gb alone: where time costs nothing, "
+				  "storing nothing is the cheapest; give "
+				  "price-hour, too");
 	t->precision = o->precision;
 	if (!(t->precision >= 0.005 && t->precision <= 0.5))
 		return mr_err_set(err, MR_EINVAL,
@@ -82,13 +96,80 @@ static int set_goal(struct mr_tuning *t, const struct mr_tune_options *o,
 }
 
 /* Memory for caches: known when the samples' size is. */
-static int set_memory(struct mr_tuning *t, const char *text, struct mr_err *err)
+static int set_memory(struct mr_tuning *t, const struct mr_tune_options *o,
+		      struct mr_err *err)
 {
 	double all = t->split[0].plain * (double)t->samples;
+	double given = (double)o->loader.memory, most = given / 2;
+	const char *text = o->max_memory;
+	char want[32], have[32];
+	int e;
 
 	t->memory = (double)mr_machine_memory() / 2;
-	return *text ? mr_model_cache("max-memory", text, all, &t->memory,
-				      err) :
+	if (given > 0 && t->memory > most)
+		t->memory = most;
+	if (!*text)
+		return 0;
+	e = mr_model_cache("max-memory", text, all, &t->memory, err);
+	t->goal.max_memory = t->memory;
+	if (e || !(given > 0) || t->memory <= most)
+		return e;
+	return mr_err_set(err, MR_EINVAL,
+			  "max-memory '%s' is %s: want at most half of "
+			  "--memory, which is %s for caches and buffers",
+			  text, mr_str_size(want, t->memory),
+			  mr_str_size(have, given));
+}
+
+/* Of the options named, those that are not as they are by default, as a
+ * command's. */
+static void add_given(struct mr_str *out, const struct mr_options *o,
+		      const char *const *names)
+{
+	const struct mr_param *p = mr_option_params();
+	struct mr_options usual;
+
+	mr_options_init(&usual);
+	for (; p->name; p++) {
+		struct mr_str is = { 0 }, was = { 0 };
+		bool named = false;
+
+		for (int i = 0; names[i]; i++)
+			named |= !strcmp(names[i], p->name);
+		if (!named)
+			continue;
+		mr_param_text(p, o, &is);
+		mr_param_text(p, &usual, &was);
+		if (is.text && was.text && strcmp(is.text, was.text) != 0) {
+			mr_str_add(out, " --");
+			for (const char *c = p->name; *c; c++)
+				mr_str_addn(out, *c == '_' ? "-" : c, 1);
+			mr_str_add(out, " ");
+			mr_str_add_shell(out, is.text);
+		}
+		mr_str_fini_into(&was, out);
+		mr_str_fini_into(&is, out);
+	}
+}
+
+/* Options that change the batches, or without which there are none. */
+static int keep_options(struct mr_tuning *t, const struct mr_options *o,
+			struct mr_err *err)
+{
+	static const char *const job[] = { "seed",  "memory",  "on_error",
+					   "fetch", "plugins", NULL },
+				 *const store[] = { "memory", "on_error",
+						    "plugins", NULL };
+	struct mr_options storing = *o;
+
+	storing.on_error = mr_tuner_storing(o->on_error);
+	add_given(&t->job_also, o, job);
+	add_given(&t->store_also, &storing, store);
+	if (o->ranks > 1)
+		mr_str_addf(&t->job_also, " --rank %lld/%lld",
+			    (long long)o->rank, (long long)o->ranks);
+	return t->job_also.failed || t->store_also.failed ?
+		       mr_err_nomem(err, 1) :
 		       0;
 }
 
@@ -147,13 +228,17 @@ static void add_notes(struct mr_tuning *t, const struct mr_tuner *u)
 static int fill_commands(const struct mr_tuner *u, const struct mr_strategy *s,
 			 struct mr_tuned *out, struct mr_err *err)
 {
-	struct mr_str options = { 0 }, run = { 0 };
+	struct mr_str options = { 0 }, run = { 0 }, prepare = { 0 };
 
 	mr_strategy_options(u->t, s, &options);
 	mr_strategy_run(u->t, s, u->o->out, &run);
+	mr_strategy_prepare(u->t, s, u->o->out, &prepare);
 	out->options = mr_str_take(&options);
 	out->run = mr_str_take(&run);
-	return out->options && out->run ? 0 : mr_err_nomem(err, 1);
+	out->prepare = mr_str_take(&prepare);
+	return out->options && out->run && (out->prepare || !out->stores) ?
+		       0 :
+		       mr_err_nomem(err, 1);
 }
 
 static int fill_out(const struct mr_tuner *u, struct mr_tuned *out,
@@ -182,9 +267,27 @@ static int fill_out(const struct mr_tuner *u, struct mr_tuned *out,
 	out->store.loader.threads = u->o->loader.threads;
 	out->store.loader.memory = u->o->loader.memory;
 	out->store.loader.plugins = u->o->loader.plugins;
-	out->store.loader.on_error = u->o->loader.on_error;
+	out->store.loader.on_error = mr_tuner_storing(u->o->loader.on_error);
 	return out->pipeline ? fill_commands(u, s, out, err) :
 			       mr_err_nomem(err, 1);
+}
+
+/* A set that is going to be made: refused now, not after the measuring; and it
+ * has to fit. */
+static int check_out(struct mr_tuner *u, struct mr_err *err)
+{
+	double *most = &u->t->goal.max_storage;
+	uint64_t free_there = UINT64_MAX;
+	int e;
+
+	if (!u->o->applies)
+		return 0;
+	e = mr_writer_check(u->o->out, NULL, err);
+	if (!e)
+		e = mr_outdir_room(u->o->out, 0, &free_there, err);
+	if (!e && !(*most > 0 && *most <= (double)free_there))
+		*most = free_there ? (double)free_there : 1; /* 0: any */
+	return e;
 }
 
 static int tune(struct mr_tuner *u, const char *pipeline, struct mr_err *err)
@@ -194,11 +297,15 @@ static int tune(struct mr_tuner *u, const char *pipeline, struct mr_err *err)
 
 	/* Its share is known later; that it is one, now. */
 	if (!e)
-		e = set_memory(t, u->o->max_memory, err);
+		e = set_memory(t, u->o, err);
 	if (!e)
 		e = set_storage(
 			t, u->o->loader.storage ? u->o->loader.storage : "",
 			err);
+	if (!e)
+		e = keep_options(t, &u->o->loader, err);
+	if (!e)
+		e = check_out(u, err);
 	if (!e)
 		e = mr_scratch_make(&u->scratch, u->o->scratch, err);
 	if (!e)
@@ -206,7 +313,7 @@ static int tune(struct mr_tuner *u, const char *pipeline, struct mr_err *err)
 	if (!e)
 		e = mr_tuner_profile(u, err);
 	if (!e)
-		e = set_memory(t, u->o->max_memory, err);
+		e = set_memory(t, u->o, err);
 	if (!e)
 		e = mr_tuning_list(t, err);
 	if (!e)

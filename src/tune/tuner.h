@@ -11,7 +11,8 @@ struct mr_tuner {
 	const struct mr_tune_options *o;
 	struct mr_options opt; /* of the loaders */
 	struct mr_scratch scratch;
-	double scale;	  /* of the times below */
+	double scale;	  /* of the times below, */
+	double thin;	  /* and of the profile's: 1 or less */
 	bool local;	  /* the source has files that can be evicted */
 	bool remote;	  /* or has them on a server */
 	bool wide;	  /* batches are large: memory is warmed first */
@@ -32,7 +33,8 @@ struct mr_timed {
 	const char *storage; /* a profile, or "" */
 	bool ahead;	     /* read ahead at once */
 	bool evict;	     /* cold, from the storage as it is */
-	bool fill;	     /* an epoch first, at full speed, for the cache */
+	bool fill;	     /* an epoch first, at full speed, for the cache, */
+	bool to_be_full;     /* without whose end there is no rate */
 	double seconds;
 };
 
@@ -45,6 +47,12 @@ double mr_tuner_seconds(const struct mr_tuner *u);
 
 /* True when the user has had enough: MR_ESTATE is to follow. */
 bool mr_tuner_tell(struct mr_tuner *u, const char *what);
+
+/* The policy of a set's making: replacing would store samples twice. */
+int mr_tuner_storing(int on_error);
+
+/* "records DIR". */
+void mr_tuner_add_read(struct mr_str *text, const char *dir);
 
 /* The set of a strategy, made of the sample unless it is there: its path, the
  * bytes of a record, and the rate at which it was made. */

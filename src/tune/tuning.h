@@ -80,7 +80,8 @@ struct mr_strategy {
 	bool allowed, pareto;
 
 	double sampled; /* warm, for the sample, by the model alone */
-	struct mr_figure measured; /* the same; n 0: it was not */
+	struct mr_figure measured; /* the same; n 0: it was not, */
+	bool tried;		   /* since there was no time to fill a cache */
 };
 
 struct mr_tune_even {
@@ -93,7 +94,8 @@ struct mr_tune_goal {
 	bool weighted;
 	double weight[3]; /* preparation's time, storage, throughput */
 	double epochs;
-	double max_storage, max_prepare, max_memory; /* 0: no limit */
+	double max_storage, max_prepare; /* 0: no limit */
+	double max_memory; /* the one given: caches are made for it */
 	double price_hour, price_gb;
 	double accelerator; /* samples/s that are of use; 0: all */
 };
@@ -132,6 +134,9 @@ struct mr_tuning {
 	int evens;
 	struct mr_tune_even even[MR_TUNE_EVEN];
 	struct mr_str notes;
+	/* Options that were given and go on to the job, and to the making of a
+	 * set, as a command's: " --seed 3". */
+	struct mr_str job_also, store_also;
 };
 
 void mr_tuning_fini(struct mr_tuning *t);

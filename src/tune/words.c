@@ -43,18 +43,10 @@ void mr_strategy_words(const struct mr_tuning *t, const struct mr_strategy *s,
 			    s->threads > 1 ? "s" : "");
 }
 
-/* A word of a pipeline, in quotes where that is needed. */
-static void add_quoted(struct mr_str *out, const char *word)
+/* A folder's name as a word: one with '=' would be a parameter. */
+static void add_dir(struct mr_str *out, const char *dir)
 {
-	bool plain = *word != 0;
-
-	for (const char *c = word; *c; c++)
-		plain &= !strchr(" \t\n|#='\"", *c);
-	mr_str_addf(out,
-		    plain	       ? "%s" :
-		    strchr(word, '\'') ? "\"%s\"" :
-					 "'%s'",
-		    word);
+	mr_str_add_quoted(out, dir, !*dir || strchr(dir, '='));
 }
 
 /* So many bytes, or for 0 the strategy's own, in words: rounded up if it is to
@@ -100,14 +92,14 @@ char *mr_strategy_text(const struct mr_tuning *t, const struct mr_strategy *s,
 		at = 0;
 	} else {
 		mr_str_add(&out, "records ");
-		add_quoted(&out, dir);
+		add_dir(&out, dir);
 	}
 	for (int i = at; i < t->stages; i++) {
 		if (i > at)
 			mr_str_addf(&out, " | %s", t->word[i]);
 		if (i == stored) {
 			mr_str_add(&out, " | stored ");
-			add_quoted(&out, dir);
+			add_dir(&out, dir);
 		}
 		if (i == stored && of)
 			mr_str_addf(&out, " first=%llu check=no",
@@ -117,19 +109,6 @@ char *mr_strategy_text(const struct mr_tuning *t, const struct mr_strategy *s,
 	}
 	mr_str_addf(&out, " | %s", t->tail);
 	return mr_str_take(&out);
-}
-
-/* In quotes, for a shell. */
-static void add_shell(struct mr_str *out, const char *text)
-{
-	mr_str_add(out, "'");
-	for (const char *c = text; *c; c++) {
-		if (*c == '\'')
-			mr_str_add(out, "'\\''");
-		else
-			mr_str_addn(out, c, 1);
-	}
-	mr_str_add(out, "'");
 }
 
 void mr_strategy_prepare(const struct mr_tuning *t, const struct mr_strategy *s,
@@ -142,7 +121,7 @@ void mr_strategy_prepare(const struct mr_tuning *t, const struct mr_strategy *s,
 	if (sp->stage < 0)
 		return;
 	mr_str_add(out, "millrace prepare ");
-	add_shell(out, t->pipeline);
+	mr_str_add_shell(out, t->pipeline);
 	mr_str_addf(out, " --until %d --literal", sp->until);
 	if (s->mixed)
 		mr_str_addf(out, " --first %llu",
@@ -153,8 +132,9 @@ void mr_strategy_prepare(const struct mr_tuning *t, const struct mr_strategy *s,
 			mr_str_addf(out, " --level %d", c->level);
 		mr_str_addf(out, " --shuffle %s", c->shuffle ? "yes" : "no");
 	}
-	mr_str_add(out, " --out ");
-	add_shell(out, dir);
+	mr_str_addf(out, "%s --out ",
+		    t->store_also.text ? t->store_also.text : "");
+	mr_str_add_shell(out, dir);
 }
 
 void mr_strategy_options(const struct mr_tuning *t, const struct mr_strategy *s,
@@ -167,6 +147,7 @@ void mr_strategy_options(const struct mr_tuning *t, const struct mr_strategy *s,
 		mr_str_addf(
 			out, " --block %llu",
 			(unsigned long long)mr_tuning_block(t, s, t->samples));
+	mr_str_add(out, t->job_also.text ? t->job_also.text : "");
 }
 
 void mr_strategy_run(const struct mr_tuning *t, const struct mr_strategy *s,
@@ -175,7 +156,7 @@ void mr_strategy_run(const struct mr_tuning *t, const struct mr_strategy *s,
 	char *text = mr_strategy_text(t, s, dir, 0, 0);
 
 	mr_str_add(out, "millrace run ");
-	add_shell(out, text ? text : "");
+	mr_str_add_shell(out, text ? text : "");
 	mr_str_add(out, " ");
 	mr_strategy_options(t, s, out);
 	free(text);

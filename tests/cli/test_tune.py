@@ -31,7 +31,7 @@ def text(folder):
 
 @pytest.fixture(scope="module")
 def result(mill, photos, tmp_path_factory):
-    scratch = tmp_path_factory.mktemp("scratch")
+    scratch = tmp_path_factory.mktemp("that's it")
     got = tune(mill, text(photos), "--storage", "ceph-hdd", "--max-memory", "0",
                "--scratch", str(scratch))
     assert os.listdir(scratch) == []
@@ -230,9 +230,52 @@ def test_a_cache_in_the_pipeline_is_one_of_many(mill, photos):
     (["--repeats", "2"], 2, ["--repeats", "without --exhaustive"]),
     (["--repeats", "0", "--exhaustive"], 2, ["repeats"]),
     (["--scratch", "/nonexistent/x"], 1, ["/nonexistent/x", "--scratch"]),
+    (["--memory", "64M", "--max-memory", "40M"], 2,
+     ["max-memory '40M'", "half", "64.0 MB"]),
+    (["--price-gb", "1"], 2, ["price-gb alone", "price-hour"]),
 ])
 def test_wrong_options_are_named(mill, photos, args, code, words):
     mill.fails("tune", text(photos), *QUICK, *args, code=code, says=words)
+
+
+def test_a_place_that_cannot_be_taken_is_refused_before_measuring(
+        mill, photos, tmp_path):
+    (tmp_path / "mine").write_text("not a data set")
+    scratch = tmp_path / "scratch"
+    # --scratch is missing, which would be the next thing to be found
+    mill.fails("tune", text(photos), *QUICK, "--apply", tmp_path, "--scratch",
+               scratch, code=2, says=[str(tmp_path), "is not empty"])
+    assert os.listdir(tmp_path) == ["mine"]
+
+
+def test_a_set_has_to_fit_where_it_is_to_be(mill, photos, tmp_path):
+    """/proc has no room at all, and is not written to."""
+    file = tmp_path / "t.json"
+    mill("tune", text(photos), *QUICK, "--storage", "ceph-hdd", "--max-memory",
+         "0", "--scratch", tmp_path, "--apply", "/proc/set", "--out", file)
+    got = json.loads(file.read_text())
+    best = next(s for s in got["strategies"] if s["id"] == got["best"])
+    assert best["split"] == -1 and got["prepare"] == ""
+
+
+def test_options_of_the_job_go_on_to_its_commands(mill, photos, tmp_path):
+    out, file = tmp_path / "a='set'", tmp_path / "new.txt"
+    done = mill("tune", text(photos), *QUICK, "--storage", "ceph-hdd",
+                "--max-memory", "0", "--weights", "0,0,1", "--seed", 3,
+                "--memory", "200M", "--on-error", "replace",
+                "--apply", out, "--write", file, "--out", tmp_path / "t.json")
+    got = json.loads((tmp_path / "t.json").read_text())
+    made = shlex.split(got["prepare"])
+    run = shlex.split(re.search("^use it: (.*)$", done.stdout, re.M).group(1))
+    for words, has in ((run, {"--seed": "3", "--memory": str(200 << 20),
+                              "--on-error": "replace"}),
+                       (made, {"--memory": str(200 << 20),
+                               "--on-error": "skip", "--out": str(out)})):
+        assert {k: words[words.index(k) + 1] for k in has} == has
+    assert "--seed" not in made     # samples are stored once, for all seeds
+    assert "byte for byte" in done.stdout
+    assert mill.json(*run[1:], "--epochs", 1)["samples"] == 96
+    assert f"# reads what is made by: {got['prepare']}\n" in file.read_text()
 
 
 def test_a_bad_sample_is_named(mill, tmp_path):
