@@ -72,7 +72,7 @@ struct mr_diag_rank {
 
 struct mr_remedy {
 	char what[160]; /* in words */
-	char how[400];	/* a command or a pipeline, or "" */
+	char how[4096]; /* a command or a pipeline, or "" */
 	char cost[160]; /* what it takes */
 	double rate;	/* predicted */
 	double gain;	/* rate / the present one */
@@ -100,7 +100,8 @@ struct mr_diagnosis {
 	double cache_share;		 /* of the data set that it holds */
 	double entry_bytes;		 /* of a sample in the job's cache */
 	bool direct;	      /* workers read by themselves, and wait for it */
-	double cold_stayed;   /* share of bytes that could not be evicted */
+	double cold_stayed;   /* share of bytes that could not be evicted; < 0:
+			       * not known */
 	double warm_resident; /* share of bytes in memory while P was
 			       * measured; < 0: not known */
 	struct mr_figure g, p, s; /* alone */

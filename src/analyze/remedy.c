@@ -124,17 +124,27 @@ static size_t source_end(const char *text)
 	return i;
 }
 
+/* As a whole, or not at all. */
+static void say_how(struct mr_remedy *r, struct mr_str *how)
+{
+	if (how->text && how->len < sizeof(r->how))
+		strcpy(r->how, how->text);
+	mr_str_fini(how);
+}
+
 static void say_cache(const struct mr_diagnosis *d, double bytes,
 		      struct mr_remedy *r)
 {
 	double m = bytes / (1 << 20) + 1;
+	struct mr_str how = { 0 };
 	size_t end;
 
 	if (!d->pipeline || strstr(d->pipeline, "cache ram="))
 		return;
 	end = source_end(d->pipeline);
-	SAY(r->how, "%.*s | cache ram=%.0fM%s", (int)end, d->pipeline, m,
-	    d->pipeline + end);
+	mr_str_addf(&how, "%.*s | cache ram=%.0fM%s", (int)end, d->pipeline, m,
+		    d->pipeline + end);
+	say_how(r, &how);
 }
 
 /* The smallest that leaves the storage no longer the slowest. */
@@ -219,6 +229,7 @@ static void a_split(struct advice *a)
 	const struct mr_diagnosis *d = a->d;
 	int k = d->pipeline ? best_split(a) : -1;
 	struct mr_setting s;
+	struct mr_str how = { 0 };
 	struct mr_remedy *r;
 	double once;
 	char size[32];
@@ -237,11 +248,42 @@ static void a_split(struct advice *a)
 	SAY(r->cost, "%s of disk space and about %.0f s, once",
 	    mr_str_size(size, s.bytes * (double)d->samples),
 	    once > 0 ? (double)d->samples / once : 0);
-	SAY(r->how, "millrace prepare --out DIR --until %s '%s'",
-	    d->step[k].name, d->pipeline);
+	mr_str_addf(&how, "millrace prepare --out DIR --until %s ",
+		    d->step[k].name);
+	mr_str_add_shell(&how, d->pipeline);
+	say_how(r, &how);
 }
 
 /* ---- packing ---- */
+
+static void say_codec(struct advice *a, const struct mr_diag_codec *c)
+{
+	const struct mr_diagnosis *d = a->d;
+	struct mr_setting with;
+	struct mr_str how = { 0 };
+	struct mr_remedy *r;
+	char *source;
+
+	mr_setting_pack(d, &a->now, c, &with);
+	r = add(a, &with);
+	if (!r)
+		return;
+	SAY(r->what,
+	    "pack the samples with %s, which makes them %.2f times smaller",
+	    c->name, c->ratio);
+	SAY(r->cost,
+	    "a copy of the data set, and %.0f us of CPU time per sample",
+	    d->sample_bytes / c->unpack * 1e6);
+	source = d->pipeline ? strndup(d->pipeline, source_end(d->pipeline)) :
+			       NULL;
+	if (!source)
+		return;
+	mr_str_addf(&how, "millrace convert --to records --codec %s --out DIR ",
+		    c->name);
+	mr_str_add_shell(&how, source);
+	free(source);
+	say_how(r, &how);
+}
 
 static void a_codec(struct advice *a)
 {
@@ -261,28 +303,8 @@ static void a_codec(struct advice *a)
 			best = c;
 		}
 	}
-	if (best) {
-		struct mr_remedy *r;
-
-		mr_setting_pack(d, &s, best, &with);
-		r = add(a, &with);
-		if (!r)
-			return;
-		SAY(r->what,
-		    "pack the samples with %s, which makes them %.2f "
-		    "times smaller",
-		    best->name, best->ratio);
-		SAY(r->cost,
-		    "a copy of the data set, and %.0f us of CPU time "
-		    "per sample",
-		    d->sample_bytes / best->unpack * 1e6);
-		if (d->pipeline)
-			SAY(r->how,
-			    "millrace convert --to records --codec %s --out "
-			    "DIR '%.*s'",
-			    best->name, (int)source_end(d->pipeline),
-			    d->pipeline);
-	}
+	if (best)
+		say_codec(a, best);
 }
 
 /* ---- another storage ---- */

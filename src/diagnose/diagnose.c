@@ -12,11 +12,20 @@
 #include "diagnose/phases.h"
 #include "op/op.h"
 #include "pipe/fetch.h"
+#include "pipe/order.h"
 #include "pipe/split.h"
 
-/* Seconds that the phases take at a scale of 1, about; and at most. */
-#define USUAL 35.0
-#define MOST  90.0
+/* Seconds that the phases take at a scale of 1, about; that are planned for
+ * at most; and after which all is over. */
+#define USUAL	35.0
+#define PLANNED 80.0
+#define MOST	90.0
+
+#define PATIENCE 4 /* times what was asked for */
+#define OPENINGS                                                            \
+	14	   /* of the data set, which are no part of what is planned \
+		    */
+#define LEAST 20.0 /* that is left for the rest */
 
 void mr_diagnose_options_init(struct mr_diagnose_options *o)
 {
@@ -110,9 +119,10 @@ static int open_job(struct mr_phases *p, const char *pipeline,
 		    take_apart(&p->job, l, err);
 	p->d->samples = p->job.samples;
 	p->d->batch = p->job.batch;
-	p->d->pipeline = mr_strdup(l->pipeline->text, err);
+	if (!e)
+		e = words(l->pipeline, 0, l->pipeline->n, &p->d->pipeline, err);
 	mr_loader_close(l);
-	return e ? e : p->d->pipeline ? 0 : MR_ENOMEM;
+	return e;
 }
 
 /* What the accelerator takes: one of two ways to say it. */
@@ -152,11 +162,12 @@ static void add_notes(struct mr_diagnosis *d, const struct mr_job *j)
 	char n[32], all[32];
 
 	if (d->sampled < d->samples)
-		mr_str_addf(&d->notes,
-			    "measured on %s of the %s samples, chosen by the "
-			    "seed\n",
+		mr_str_addf(&d->notes, "measured on %s of the %s samples, %s\n",
 			    mr_str_count(n, d->sampled),
-			    mr_str_count(all, d->samples));
+			    mr_str_count(all, d->samples),
+			    j->opt.order == MR_ORDER_SHUFFLE ?
+				    "chosen by the seed" :
+				    "the first ones");
 	if (d->warm_resident >= 0 && d->warm_resident < 0.99)
 		mr_str_addf(&d->notes,
 			    "only %.0f %% of the samples' bytes were in memory "
@@ -167,19 +178,42 @@ static void add_notes(struct mr_diagnosis *d, const struct mr_job *j)
 			    "%.0f %% of the bytes could not be evicted from "
 			    "memory: S and F are upper bounds\n",
 			    100 * d->cold_stayed);
+	if (!*d->profile && j->local && d->cold_stayed < 0)
+		mr_str_add(&d->notes,
+			   "whether the files were out of memory when they "
+			   "were read cold is not known, since they are "
+			   "somebody else's: S and F may be upper bounds\n");
 	if (!*d->profile && !j->local && !j->remote)
 		mr_str_add(&d->notes,
 			   "the source has no files: there is no storage to "
 			   "wait for; --storage imitates one\n");
 }
 
+/* As long as was asked for, or as it may take, and when it is over in any
+ * case: what waits for samples that take long takes longer than planned. */
+static void set_times(struct mr_phases *p, double seconds)
+{
+	double plan = mr_phases_plan(p), most = PATIENCE * seconds + 10;
+	double left = PLANNED - OPENINGS * p->opening;
+
+	p->with.scale = seconds / USUAL;
+	if (left < LEAST)
+		left = LEAST;
+	if (p->with.scale * plan > left)
+		p->with.scale = left / plan;
+	p->over = p->began + (uint64_t)((most < MOST ? most : MOST) * 1e9);
+}
+
 static int run(struct mr_phases *p, const char *pipeline,
 	       const struct mr_diagnose_options *o, struct mr_err *err)
 {
 	struct mr_diagnosis *d = p->d;
-	uint64_t start = mr_clock_ns();
 	double any;
-	int e = open_job(p, pipeline, err);
+	int e;
+
+	p->began = mr_clock_ns();
+	e = open_job(p, pipeline, err);
+	p->opening = (double)(mr_clock_ns() - p->began) / 1e9;
 
 	if (!e)
 		e = set_accelerator(d, o, err);
@@ -192,8 +226,9 @@ static int run(struct mr_phases *p, const char *pipeline,
 	d->threads = mr_loader_threads(&p->job.opt);
 	snprintf(d->profile, sizeof(d->profile), "%s",
 		 p->job.opt.storage ? p->job.opt.storage : "");
+	set_times(p, o->seconds > 0 ? o->seconds : USUAL);
 	e = mr_phases_run(p, err);
-	d->seconds = (double)(mr_clock_ns() - start) / 1e9;
+	d->seconds = (double)(mr_clock_ns() - p->began) / 1e9;
 	if (!e)
 		add_notes(d, &p->job);
 	return e;
@@ -204,7 +239,6 @@ int mr_diagnose(const char *pipeline, const struct mr_diagnose_options *o,
 {
 	struct mr_diagnosis *d = mr_alloc(1, sizeof(*d), err);
 	struct mr_phases p = { .d = d };
-	double seconds;
 	int e;
 
 	*json = NULL;
@@ -216,8 +250,6 @@ int mr_diagnose(const char *pipeline, const struct mr_diagnose_options *o,
 				  "options of another version of the header; "
 				  "call mr_diagnose_options_init()");
 	}
-	seconds = o->seconds > 0 ? o->seconds : USUAL;
-	p.with.scale = (seconds < MOST ? seconds : MOST) / USUAL;
 	p.job.opt = o->loader;
 	if (!p.job.opt.storage)
 		p.job.opt.storage = "";

@@ -5,6 +5,7 @@
 
 #include "core/clock.h"
 #include "core/err.h"
+#include "pipe/loader.h"
 
 enum {
 	POLL_MS = 50,
@@ -48,9 +49,21 @@ static void compute(struct accelerator *a, uint64_t asked, uint64_t now,
 
 /* ---- windows ---- */
 
+/* Samples that have been through all steps, in batches that are full or not. */
+static uint64_t samples_done(struct mr_loader *l)
+{
+	struct mr_stats st;
+	size_t afters = (size_t)l->plan.afters;
+
+	mr_loader_stats(l, &st);
+	return st.steps > afters ? st.step[st.steps - afters - 1].calls : 0;
+}
+
 struct window {
 	struct mr_paced *out;
-	double least;	  /* seconds of one */
+	struct mr_loader *loader; /* NULL: none, an accelerator alone */
+	uint64_t done;		  /* samples that were, when it began */
+	double least;		  /* seconds of one */
 	uint64_t settled; /* an epoch that begins from then on counts, */
 	uint64_t counts;  /* and anything from then on, ns */
 	uint64_t since, samples;
@@ -135,13 +148,19 @@ static void count_run(struct window *w, const struct mr_pace *p,
 			      r->batches > 1 :
 			      2 * (r->last - r->first) >= r->last - r->start;
 
-	if (!r->batches)
-		return;
 	w->out->waited += (double)(r->came - r->start) / 1e9;
 	w->out->short_runs += (double)(r->last - r->start) / 1e9;
 	w->since = follow ? r->first : r->start;
 	w->samples = follow ? r->samples - r->of_first : r->samples;
 	close_window(w, r->last);
+}
+
+/* Not one batch came: the samples of those in work are all there is. */
+static void count_work(struct window *w, uint64_t start, uint64_t now)
+{
+	w->since = start;
+	w->samples = samples_done(w->loader) - w->done;
+	close_window(w, now);
 }
 
 /* ---- runs ---- */
@@ -160,7 +179,13 @@ static bool over(const struct mr_pace *p, const struct window *w, size_t before,
 	double s = (double)(now - start) / 1e9;
 	double all = p->warm + p->seconds;
 
-	return s >= all && (w->out->n > before || s >= PATIENCE * all);
+	if (p->until && now >= p->until)
+		return true;
+	if (s < all || w->out->n > before)
+		return s >= all;
+	/* Samples that take long are waited for while there is time. */
+	return s >= PATIENCE * all &&
+	       (!p->until || !w->loader || samples_done(w->loader) > w->done);
 }
 
 /* An epoch has ended: is that the end of it all, or the beginning? */
@@ -186,6 +211,8 @@ int mr_pace(struct mr_loader *l, const struct mr_pace *p, struct mr_paced *out,
 	int e = 0;
 
 	begin(&w, p, out, start);
+	w.loader = l;
+	w.done = samples_done(l);
 	do {
 		struct mr_batch *b;
 
@@ -209,8 +236,10 @@ int mr_pace(struct mr_loader *l, const struct mr_pace *p, struct mr_paced *out,
 	now = mr_clock_ns();
 	if (w.samples && (double)(now - w.since) / 1e9 > w.least / 2)
 		close_window(&w, now);
-	if (out->n == before)
+	if (out->n == before && run.batches)
 		count_run(&w, p, &run);
+	else if (out->n == before)
+		count_work(&w, start, now);
 	return 0;
 }
 
@@ -220,6 +249,8 @@ int mr_pace_skip(struct mr_loader *l, uint64_t samples, double seconds,
 	uint64_t all = 0, until = mr_clock_ns() + (uint64_t)(seconds * 1e9);
 	int e = 0;
 
+	if (p->until && p->until < until)
+		until = p->until;
 	while (e >= 0 && all < samples && mr_clock_ns() < until) {
 		struct mr_batch *b;
 

@@ -16,6 +16,7 @@ struct mr_pace {
 	double step;	/* seconds that a full batch takes; 0: none */
 	uint64_t batch; /* samples of a full one */
 	double seconds; /* to measure; longer until there is a batch */
+	uint64_t until; /* but not beyond, by mr_clock_ns(); 0: any time */
 	double warm;	/* seconds at first that are not counted */
 	bool to_end;	/* stop at the end of the epoch */
 	bool whole;	/* count from the end of one epoch to that of another:
@@ -36,7 +37,9 @@ struct mr_paced {
 	double short_runs, waited;
 };
 
-/* MR_ESTATE when stop() said so. */
+/* MR_ESTATE when stop() said so. Where not one batch came in the time there
+ * was, the samples that the workers were done with are the rate; without one,
+ * too, nothing is added to *out. */
 int mr_pace(struct mr_loader *l, const struct mr_pace *p, struct mr_paced *out,
 	    struct mr_err *err);
 

@@ -5,51 +5,17 @@
 
 #include "analyze/model.h"
 #include "cache/ram.h"
-#include "core/clock.h"
-#include "core/file.h"
+#include "diagnose/sample.h"
+#include "diagnose/schedule.h"
 #include "pipe/loader.h"
 
-enum {
-	SUBSET_MAX = 20000, /* samples: enough to stand for any data set */
-	LOOKED_AT = 2000,   /* samples whose residency is asked for */
-	SPLIT_SAMPLES = 48, /* whose size after each step is looked at */
-};
-
-/* Seconds, at a scale of 1. */
-#define WARM_FIRST 3.0
-#define ALONE	   2.5
-#define TURN	   1.2
-#define READING	   1.0
-#define COLD	   4.0
-#define PACED	   2.5
-#define JOB	   6.0
+enum { SPLIT_SAMPLES = 48 }; /* whose size after each step is looked at */
 
 /* So much faster than the accelerator, and it is not waited for. */
 #define SURELY 1.2
 
 /* A share of an epoch that is worth a word. */
 #define START 0.02
-
-static bool tell(void *data)
-{
-	struct mr_phases *p = data;
-	double now = (double)(mr_clock_ns() - p->phase_since) / 1e9;
-	double done = p->planned > 0 ? (p->spent + now) / p->planned : 0;
-
-	return p->progress &&
-	       p->progress(p->data, p->phase, done < 1 ? done : 1);
-}
-
-static void begin_phase(struct mr_phases *p, const char *name)
-{
-	uint64_t now = mr_clock_ns();
-
-	if (p->phase)
-		p->spent += (double)(now - p->phase_since) / 1e9;
-	p->phase = name;
-	p->phase_since = now;
-	tell(p);
-}
 
 /* A cold epoch was over before anything could settle. */
 static void note_start(struct mr_phases *p, double start)
@@ -70,9 +36,19 @@ static void note_start(struct mr_phases *p, double start)
 			     "without");
 }
 
+/* Nothing came at all, in the time that there was. */
+static int nothing_came(const struct mr_phases *p, struct mr_err *err)
+{
+	return mr_err_set(err, MR_ELIMIT,
+			  "not one sample came in the %.0f s that there were "
+			  "for it; see whether `millrace run` gives any, and "
+			  "how soon",
+			  mr_phase_since(p->phase_since));
+}
+
 /* One figure; st may be NULL. */
-static int run(struct mr_phases *p, const struct mr_trial *t,
-	       struct mr_figure *f, struct mr_stats *st, struct mr_err *err)
+static int figure(struct mr_phases *p, const struct mr_trial *t, bool optional,
+		  struct mr_figure *f, struct mr_stats *st, struct mr_err *err)
 {
 	struct mr_trial_found found;
 	int e = mr_trial_run(&p->with, t, &found, st, err);
@@ -80,6 +56,8 @@ static int run(struct mr_phases *p, const struct mr_trial *t,
 	if (e)
 		return e;
 	*f = found.rate;
+	if (!f->n && !optional)
+		return nothing_came(p, err);
 	if (t->evict)
 		p->d->cold_stayed = found.stayed;
 	if (t->evict && t->paced)
@@ -90,103 +68,11 @@ static int run(struct mr_phases *p, const struct mr_trial *t,
 	return 0;
 }
 
-/* ---- what to look at ---- */
-
-/* Reads as many samples as the time allows; from then on these are the data
- * set. Their size is learnt. */
-static int choose(struct mr_phases *p, struct mr_err *err)
+/* One without which there is no diagnosis. */
+static int run(struct mr_phases *p, const struct mr_trial *t,
+	       struct mr_figure *f, struct mr_stats *st, struct mr_err *err)
 {
-	struct mr_diagnosis *d = p->d;
-	struct mr_trial t = { .parts = MR_TRIAL_SOURCE,
-			      .storage = "",
-			      .seconds = WARM_FIRST };
-	struct mr_pace pace;
-	struct mr_stats st;
-	struct mr_loader *l;
-	uint64_t least = 8 * p->job.batch, fit;
-	int e;
-
-	begin_phase(p, "a look at the data");
-	p->with.subset =
-		p->job.samples < SUBSET_MAX ? p->job.samples : SUBSET_MAX;
-	if (p->job.opt.subset && p->job.opt.subset < p->with.subset)
-		p->with.subset = p->job.opt.subset;
-	pace = mr_trial_pace(&p->with, &t);
-	pace.warm = 0;
-	pace.to_end = true;
-	e = mr_trial_open(&p->with, &t, &l, err);
-	if (!e) {
-		struct mr_paced got = { 0 };
-
-		e = mr_pace(l, &pace, &got, err);
-		mr_loader_stats(l, &st);
-	}
-	mr_loader_close(l);
-	if (e)
-		return e;
-	/* Some were read that have not been delivered. */
-	if (st.bytes_read && st.step[0].calls)
-		d->sample_bytes =
-			(double)st.bytes_read / (double)st.step[0].calls;
-	else if (st.samples)
-		d->sample_bytes = (double)st.bytes_out / (double)st.samples;
-	/* A source may unpack what it reads. */
-	d->entry_bytes =
-		st.samples ? (double)st.bytes_out / (double)st.samples : 0;
-	d->sample_requests = 1;
-	fit = d->sample_bytes > 0 ? (uint64_t)((double)mr_machine_memory() / 8 /
-					       d->sample_bytes) :
-				    p->with.subset;
-	if (p->with.subset > st.samples && st.samples > least &&
-	    !p->job.opt.subset)
-		p->with.subset = st.samples;
-	if (p->with.subset > fit)
-		p->with.subset = fit > least ? fit : least;
-	if (p->with.subset > p->job.samples)
-		p->with.subset = p->job.samples;
-	d->sampled = p->with.subset;
-	return 0;
-}
-
-/* The chosen samples into memory, and a look whether they are there. Codecs
- * are tried on some of them. */
-static int warm(struct mr_phases *p, struct mr_err *err)
-{
-	struct mr_diagnosis *d = p->d;
-	struct mr_trial t = { .parts = MR_TRIAL_SOURCE,
-			      .storage = "",
-			      .seconds = 1 };
-	struct mr_pace pace = mr_trial_pace(&p->with, &t);
-	uint64_t bytes, in, got = 0;
-	struct mr_loader *l;
-	struct mr_batch *b;
-	int e;
-
-	begin_phase(p, "the samples into memory");
-	e = mr_trial_open(&p->with, &t, &l, err);
-	if (!e)
-		e = mr_pace_skip(l, mr_loader_epoch_samples(l),
-				 mr_trial_limit(&p->with, WARM_FIRST), &pace,
-				 &got, err);
-	if (e == MR_AGAIN) {
-		p->with.subset = d->sampled = got ? got : 1;
-		e = 0;
-	}
-	if (!e) {
-		d->warm_resident = -1;
-		if (!mr_loader_resident(l, LOOKED_AT, &bytes, &in))
-			d->warm_resident = (double)in / (double)bytes;
-		do
-			e = mr_loader_next(l, &b, err);
-		while (e == MR_END);
-	}
-	if (!e) {
-		if (!p->job_only)
-			mr_phase_codecs(d, b, 0.3 * p->with.scale);
-		mr_batch_release(b);
-	}
-	mr_loader_close(l);
-	return e;
+	return figure(p, t, false, f, st, err);
 }
 
 /* ---- preparation ---- */
@@ -215,36 +101,46 @@ static void learn_steps(struct mr_phases *p, const struct mr_stats *st,
 	}
 }
 
+/* Of some samples, what one has after the step k. */
+static int bytes_after(struct mr_phases *p, int k, struct mr_err *err)
+{
+	struct mr_trial t = { .seconds = 1 };
+	struct mr_pace pace = mr_trial_pace(&p->with, &t);
+	struct mr_options opt = p->job.opt;
+	struct mr_loader *l;
+	struct mr_stats st;
+	int e;
+
+	opt.subset =
+		p->with.subset < SPLIT_SAMPLES ? p->with.subset : SPLIT_SAMPLES;
+	opt.storage = "";
+	e = mr_loader_open_with(&l, p->job.upto[k], &opt, err);
+	if (e)
+		return e;
+	e = mr_pace_skip(l, mr_loader_epoch_samples(l), 1, &pace, NULL, err);
+	mr_loader_stats(l, &st);
+	mr_loader_close(l);
+	if (e < 0)
+		return e;
+	if (st.samples)
+		p->d->step[k].bytes_out =
+			(double)st.bytes_out / (double)st.samples;
+	return 0;
+}
+
 /*
  * What a sample has after each step that could be stored. By itself: in the
  * whole pipeline, steps that are fused never make all of it.
  */
 static int learn_bytes(struct mr_phases *p, struct mr_err *err)
 {
-	struct mr_options opt = p->job.opt;
 	int e = 0;
 
-	opt.subset =
-		p->with.subset < SPLIT_SAMPLES ? p->with.subset : SPLIT_SAMPLES;
-	opt.epochs = 1;
-	opt.storage = "";
 	for (int k = 1; !e && k < p->d->steps && p->job.upto[k]; k++) {
-		struct mr_loader *l;
-		struct mr_batch *b;
-		struct mr_stats st;
-
-		e = mr_loader_open_with(&l, p->job.upto[k], &opt, err);
-		while (!e && !(e = mr_loader_next(l, &b, err)))
-			mr_batch_release(b);
-		if (e == MR_END) {
-			e = 0;
-			mr_loader_stats(l, &st);
-			p->d->step[k].bytes_out =
-				st.samples ? (double)st.bytes_out /
-						     (double)st.samples :
-					     0;
-		}
-		mr_loader_close(l);
+		if (mr_phase_late(p, 0.5, "what samples take after each step"))
+			p->d->step[k].bytes_out = 0;
+		else
+			e = bytes_after(p, k, err);
 	}
 	return e;
 }
@@ -254,6 +150,7 @@ static int take_turn(struct mr_phases *p, struct mr_figure *f,
 {
 	struct mr_trial t = { .parts = MR_TRIAL_STEPS,
 			      .storage = "",
+			      .in_memory = true,
 			      .seconds = TURN };
 	struct mr_trial_found found;
 	int e = mr_trial_measure(&p->with, &t, p->steps, &found, err);
@@ -262,7 +159,9 @@ static int take_turn(struct mr_phases *p, struct mr_figure *f,
 		e = mr_trial_rest(p->steps, err);
 	if (e)
 		return e;
-	if (p->turns < MR_TURNS)
+	if (!found.rate.n && f)
+		return nothing_came(p, err);
+	if (found.rate.n && p->turns < MR_TURNS)
 		p->turn[p->turns++] = found.rate.mean;
 	if (f)
 		*f = found.rate;
@@ -285,28 +184,27 @@ static void scale(struct mr_figure *f, double by)
 static int beside(struct mr_phases *p, const struct mr_trial *t,
 		  struct mr_figure *f, struct mr_err *err)
 {
-	int n = p->turns, e = run(p, t, f, NULL, err);
-	double before = n ? p->turn[n - 1] : 0, after;
+	double before = p->turn[p->turns - 1], after;
+	int e = figure(p, t, true, f, NULL, err);
 
 	if (!e)
 		e = take_turn(p, NULL, err);
 	if (e)
 		return e;
 	after = p->turn[p->turns - 1];
-	if (before + after > 0)
-		scale(f, 2 / (before + after));
-	else
-		f->n = 0;
+	scale(f, 2 / (before + after));
 	return 0;
 }
 
 static int prepare_alone(struct mr_phases *p, struct mr_err *err)
 {
-	struct mr_trial t = { .parts = MR_TRIAL_STEPS, .storage = "" };
+	struct mr_trial t = { .parts = MR_TRIAL_STEPS,
+			      .storage = "",
+			      .in_memory = true };
 	struct mr_stats st;
 	int e;
 
-	begin_phase(p, "preparation alone");
+	mr_phase_begin(p, MR_PHASE_STEPS);
 	e = mr_trial_open(&p->with, &t, &p->steps, err);
 	if (!e)
 		e = take_turn(p, &p->d->p, err);
@@ -373,10 +271,11 @@ static int curve(struct mr_phases *p, struct mr_err *err)
 	struct mr_diagnosis *d = p->d;
 	int most = d->cores > d->threads ? d->cores : d->threads, e = 0;
 
-	begin_phase(p, "preparation by threads");
+	mr_phase_begin(p, MR_PHASE_THREADS);
 	for (int n = 1; !e && n <= most; n = mr_trial_threads(n, most)) {
 		struct mr_trial t = { .parts = MR_TRIAL_STEPS,
 				      .storage = "",
+				      .in_memory = true,
 				      .threads = n,
 				      .seconds = TURN };
 		struct mr_figure f;
@@ -388,6 +287,9 @@ static int curve(struct mr_phases *p, struct mr_err *err)
 			add_point(d, n, &d->p);
 			continue;
 		}
+		if (mr_phase_late(p, mr_phase_beside(),
+				  "preparation by threads"))
+			continue;
 		e = beside(p, &t, &f, err);
 		if (!e && f.n)
 			add_point(d, n, &f);
@@ -452,6 +354,7 @@ static int reading(struct mr_phases *p, struct mr_err *err)
 {
 	struct mr_trial t = { .parts = MR_TRIAL_SOURCE,
 			      .storage = "",
+			      .in_memory = true,
 			      .seconds = READING };
 	struct mr_trial cached = { .parts = MR_TRIAL_CACHE,
 				   .storage = "",
@@ -461,15 +364,19 @@ static int reading(struct mr_phases *p, struct mr_err *err)
 				   .seconds = TURN };
 	struct mr_trial ahead = { .parts = MR_TRIAL_STEPS,
 				  .storage = MR_TRIAL_NO_LIMITS,
+				  .in_memory = true,
 				  .ahead = true,
 				  .seconds = TURN };
 	int e;
 
-	begin_phase(p, "reading from memory");
+	mr_phase_begin(p, MR_PHASE_MEMORY);
 	e = run(p, &t, &p->d->c, NULL, err);
-	if (!e)
+	if (!e && !mr_phase_late(p, mr_phase_beside() + FILLING,
+				 "what a cache saves"))
 		e = beside(p, &cached, &p->d->pc, err);
-	if (!e && p->job.ahead)
+	/* With a cache there is nothing to be read ahead. */
+	if (!e && p->job.ahead && !p->with.hold &&
+	    !mr_phase_late(p, mr_phase_beside(), "what reading ahead costs"))
 		e = beside(p, &ahead, &p->d->pa, err);
 	return e;
 }
@@ -485,9 +392,9 @@ static int storage_alone(struct mr_phases *p, struct mr_err *err)
 	struct mr_stats st;
 	int e;
 
-	begin_phase(p, "the storage alone");
-	if (!*profile && !p->job.local && !p->job.remote)
-		return 0; /* nothing that could be slow */
+	mr_phase_begin(p, MR_PHASE_STORAGE);
+	if (!mr_phase_slow(p))
+		return 0;
 	e = run(p, &t, &d->s, &st, err);
 	if (e)
 		return e;
@@ -518,7 +425,7 @@ static int accelerator_alone(struct mr_phases *p, struct mr_err *err)
 	struct mr_paced got = { 0 };
 	int e;
 
-	begin_phase(p, "the accelerator alone");
+	mr_phase_begin(p, MR_PHASE_ACCELERATOR);
 	/* It is as fast as it is said to be: no need to sleep for long. */
 	if (4 * pace.step > ALONE * p->with.scale) {
 		double rate = (double)p->job.batch / pace.step;
@@ -558,20 +465,37 @@ static void note_sleep(struct mr_phases *p)
 					  "G+P and F are");
 }
 
+/* Where the time is up: as fast as the slower of two that are known. */
+static int together(struct mr_phases *p, const struct mr_trial *t,
+		    const struct mr_figure *a, const struct mr_figure *b,
+		    struct mr_figure *f, struct mr_err *err)
+{
+	int e = figure(p, t, true, f, NULL, err);
+
+	if (e || f->n)
+		return e;
+	*f = !a->n || b->mean < a->mean ? *b : *a;
+	mr_phase_leave_out(p, t->in_memory ?
+				      "G+P, taken to be the slower of the two" :
+				      "F, taken to be the slower of G+P and S");
+	return 0;
+}
+
 static int in_memory(struct mr_phases *p, struct mr_err *err)
 {
 	struct mr_trial t = { .parts = MR_TRIAL_STEPS,
 			      .storage = "",
+			      .in_memory = true,
 			      .paced = true,
 			      .seconds = PACED };
 
-	begin_phase(p, "accelerator and preparation");
+	mr_phase_begin(p, MR_PHASE_TOGETHER);
 	if (sleeps(p, PACED, &p->d->p, &(struct mr_figure){ 0 })) {
 		p->d->as_p = p->d->as_g;
 		p->slept_p = true;
 		return 0;
 	}
-	return run(p, &t, &p->d->as_p, NULL, err);
+	return together(p, &t, &p->d->p, &p->d->as_g, &p->d->as_p, err);
 }
 
 /*
@@ -593,6 +517,8 @@ static int with_page_cache(struct mr_phases *p, struct mr_err *err)
 			      .seconds = 2 * COLD };
 	int e;
 
+	if (mr_phase_late(p, OPENING + FILLING + 2 * COLD, "a page cache"))
+		return 0;
 	if (fit < 4 * (double)p->job.batch)
 		fit = 4 * (double)p->job.batch;
 	if ((double)all > fit)
@@ -600,8 +526,7 @@ static int with_page_cache(struct mr_phases *p, struct mr_err *err)
 	snprintf(profile, sizeof(profile), "%s,cache=%.0f", p->job.opt.storage,
 		 p->d->cache_share * (double)p->with.subset *
 			 p->d->sample_bytes);
-	begin_phase(p, "the job with a page cache");
-	e = run(p, &t, &p->d->page, NULL, err);
+	e = figure(p, &t, true, &p->d->page, NULL, err);
 	p->with.subset = all;
 	return e;
 }
@@ -610,7 +535,6 @@ static int the_job(struct mr_phases *p, struct mr_err *err)
 {
 	struct mr_diagnosis *d = p->d;
 	const char *profile = p->job.opt.storage;
-	bool slow = *profile || p->job.local || p->job.remote;
 	bool whole = *profile || d->cache_share > 0;
 	struct mr_trial t = { .parts = d->cache_share > 0 ? MR_TRIAL_CACHE :
 							    MR_TRIAL_STEPS,
@@ -624,8 +548,8 @@ static int the_job(struct mr_phases *p, struct mr_err *err)
 			      .evict = !*profile && p->job.local };
 	int e;
 
-	begin_phase(p, "the job from the storage");
-	if (!slow && !p->job_only) {
+	mr_phase_begin(p, MR_PHASE_JOB);
+	if (!mr_phase_slow(p) && !p->job_only) {
 		d->as_f = d->as_p;
 		return 0;
 	}
@@ -634,7 +558,8 @@ static int the_job(struct mr_phases *p, struct mr_err *err)
 		p->slept_f = true;
 		return 0;
 	}
-	e = run(p, &t, &d->as_f, NULL, err);
+	e = p->job_only ? run(p, &t, &d->as_f, NULL, err) :
+			  together(p, &t, &d->s, &d->as_p, &d->as_f, err);
 	if (!e && *profile && d->cache_share > 0 && d->cache_share < 1 &&
 	    !p->job_only)
 		e = with_page_cache(p, err);
@@ -647,13 +572,11 @@ int mr_phases_run(struct mr_phases *p, struct mr_err *err)
 
 	p->with.job = &p->job;
 	p->with.step = p->d->step_seconds;
-	p->with.stop = tell;
+	p->with.stop = mr_phase_tell;
 	p->with.data = p;
-	p->planned = p->with.scale * (WARM_FIRST + 2 + 8 * TURN + READING +
-				      2 * COLD + 1 + PACED + JOB);
-	e = choose(p, err);
+	e = mr_phase_choose(p, err);
 	if (!e)
-		e = warm(p, err);
+		e = mr_phase_warm(p, err);
 	if (!e && p->job_only) {
 		e = size_cache(p, err);
 		if (!e)
@@ -681,7 +604,12 @@ int mr_phases_run(struct mr_phases *p, struct mr_err *err)
 	if (!e)
 		e = the_job(p, err);
 	note_sleep(p);
+	if (*p->left_out)
+		mr_str_addf(&p->d->notes,
+			    "there was no time for all of it, and this was "
+			    "left out: %s\n",
+			    p->left_out);
 	if (e && e != MR_ESTATE)
-		mr_err_prefix(err, "%s: ", p->phase);
+		mr_err_prefix(err, "%s: ", mr_phase_names[p->phase]);
 	return e;
 }

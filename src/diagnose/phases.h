@@ -11,6 +11,19 @@
 
 enum { MR_TURNS = 2 * MR_CURVE_MAX };
 
+enum mr_phase {
+	MR_PHASE_LOOK,
+	MR_PHASE_WARM,
+	MR_PHASE_STEPS,
+	MR_PHASE_THREADS,
+	MR_PHASE_MEMORY,
+	MR_PHASE_ACCELERATOR,
+	MR_PHASE_TOGETHER,
+	MR_PHASE_STORAGE,
+	MR_PHASE_JOB,
+	MR_PHASES
+};
+
 struct mr_phases {
 	struct mr_job job;
 	struct mr_diagnosis *d;
@@ -24,10 +37,20 @@ struct mr_phases {
 	struct mr_loader *steps; /* preparation alone, */
 	double turn[MR_TURNS];	 /* and its rates, time after time */
 	int turns;
-	double spent, planned; /* seconds, of progress */
-	const char *phase;
+	double opening; /* seconds that it took to list the data set */
+	/* and of the phases before each one, and of all of them, as planned, at
+	 * a scale of 1 */
+	double planned[MR_PHASES + 1];
+	uint64_t began,
+		over; /* ns: of all phases, when they are to have ended */
+	enum mr_phase phase;
 	uint64_t phase_since;
+	char left_out[200]; /* what there was no time for, in words */
 };
+
+/* Plans how long they take. Seconds of all of them, about, at a scale of 1; the
+ * parts of the job are known by then. */
+double mr_phases_plan(struct mr_phases *p);
 
 /* Fills d's measured part, but for the accelerator's rate, which it has. */
 int mr_phases_run(struct mr_phases *p, struct mr_err *err);

@@ -25,12 +25,21 @@ int mr_trial_threads(int n, int most)
 
 /* ---- opening ---- */
 
-/* To be freed; NULL when out of memory. */
-static char *text_of(const struct mr_job *j, const struct mr_trial *t)
+/* Is there a cache for what is only read? */
+static bool holds(const struct mr_setup *w, const struct mr_trial *t)
 {
+	return t->in_memory && w->hold > 0;
+}
+
+/* To be freed; NULL when out of memory. */
+static char *text_of(const struct mr_setup *w, const struct mr_trial *t)
+{
+	const struct mr_job *j = w->job;
 	struct mr_str s = { 0 };
 
 	mr_str_add(&s, j->source);
+	if (holds(w, t))
+		mr_str_addf(&s, " | cache ram=%.0f", w->hold);
 	if (t->parts == MR_TRIAL_SOURCE) {
 		mr_str_addf(&s, " | batch %d",
 			    j->batch < 16 ? (int)j->batch : 16);
@@ -63,7 +72,7 @@ int mr_trial_open(const struct mr_setup *w, const struct mr_trial *t,
 {
 	struct mr_options opt = w->job->opt;
 	const struct mr_edit no_cost = { .apply = free_of_charge };
-	char *text = text_of(w->job, t);
+	char *text = text_of(w, t);
 	int e;
 
 	*l = NULL;
@@ -95,6 +104,7 @@ struct mr_pace mr_trial_pace(const struct mr_setup *w, const struct mr_trial *t)
 		.step = t->paced ? w->step : 0,
 		.batch = w->job->batch,
 		.seconds = t->seconds * w->scale,
+		.until = w->until,
 		.warm = slow ? SETTLE_SLOW * few : SETTLE * w->scale,
 		.to_end = t->evict,
 		.whole = t->whole,
@@ -119,7 +129,7 @@ static int fill(const struct mr_setup *w, const struct mr_trial *t,
 
 	if (l->shape)
 		mr_shape_pause(l->shape, true);
-	for (int i = 0; !e && i < t->epochs; i++)
+	for (int i = 0; !e && i < (t->epochs ? t->epochs : 1); i++)
 		e = mr_pace_skip(l, mr_loader_epoch_samples(l),
 				 mr_trial_limit(w, MR_TRIAL_FILL), &pace, NULL,
 				 err);
@@ -150,8 +160,9 @@ static int run_cold(const struct mr_pace *pace, struct mr_loader *l,
 		rounds++;
 	} while (!e && mr_clock_ns() < until && rounds < ROUNDS);
 	mr_loader_stats(l, &st);
-	if (st.cold.bytes)
-		*stayed = (double)st.cold.stayed / (double)st.cold.bytes;
+	*stayed = st.cold.unknown || !st.cold.bytes ?
+			  -1 :
+			  (double)st.cold.stayed / (double)st.cold.bytes;
 	return e;
 }
 
@@ -162,7 +173,8 @@ int mr_trial_measure(const struct mr_setup *w, const struct mr_trial *t,
 	struct mr_pace pace = mr_trial_pace(w, t);
 	struct mr_trial_found got = { 0 };
 	struct mr_paced paced = { 0 };
-	int e = t->fill ? fill(w, t, l, &got.unfilled, err) : 0;
+	bool first = holds(w, t) && !l->head;
+	int e = t->fill || first ? fill(w, t, l, &got.unfilled, err) : 0;
 
 	if (!e && t->evict)
 		e = run_cold(&pace, l, &paced, &got.stayed, err);

@@ -38,6 +38,9 @@ struct mr_setup {
 	const struct mr_job *job;
 	uint64_t subset; /* samples that they look at */
 	double scale;	 /* of their times */
+	uint64_t until;	 /* when they are over in any case; 0: any time */
+	double hold;	 /* bytes of a cache for all samples as they are read,
+			  * for those that nothing else holds in memory; or 0 */
 	double step;	 /* seconds that the accelerator computes on a batch */
 	bool (*stop)(void *data); /* asked now and then; may be NULL */
 	void *data;
@@ -51,6 +54,7 @@ struct mr_trial {
 	double ram;		   /* of the cache, bytes */
 	int threads;		   /* 0: the job's */
 	const char *storage;	   /* a profile; "" or NULL: as it is */
+	bool in_memory;		   /* the samples are to be there */
 	bool ahead;		   /* samples are read ahead from the start */
 	bool paced;		   /* there is an accelerator */
 	double seconds;		   /* to measure, at a scale of 1 */
@@ -63,7 +67,8 @@ struct mr_trial {
 
 struct mr_trial_found {
 	struct mr_figure rate;
-	double stayed; /* of `evict`: share of bytes that stayed in memory */
+	double stayed; /* of `evict`: share of bytes that stayed in memory; < 0:
+			* the kernel does not tell */
 	bool unfilled; /* of `fill`: the time was up before */
 	double start;  /* of runs too short to be counted in windows: share of
 			* their time until the first batch; 0: of none */

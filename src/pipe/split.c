@@ -174,21 +174,44 @@ int mr_split_spell(const char *text, char **out, struct mr_err *err)
 	return e;
 }
 
+/* Where the words of the stage at `at` end: before what separates it from the
+ * next, and before a comment. */
+static size_t words_end(const char *text, size_t at)
+{
+	size_t i = at;
+	char quote = 0;
+
+	for (; text[i] && (quote || !strchr("|\n", text[i])); i++) {
+		if (quote)
+			quote = text[i] == quote ? 0 : quote;
+		else if (strchr("'\"", text[i]))
+			quote = text[i];
+		else if (text[i] == '#' && i > at &&
+			 strchr(" \t\r", text[i - 1]))
+			break;
+	}
+	while (i > at && strchr(" \t\r", text[i - 1]))
+		i--;
+	return i;
+}
+
 int mr_split_words(const struct mr_pipeline *p, int from, int to, char **text,
 		   struct mr_err *err)
 {
-	size_t a = p->stage[from].at;
-	size_t b = to < p->n ? p->stage[to].at : strlen(p->text);
+	struct mr_str s = { 0 };
 
-	if (p->stage[from].deferred || strpbrk(p->text, "#\n") || b <= a)
+	if (p->stage[from].deferred)
 		return mr_split_text(p, from, to, text, err);
-	while (b > a && strchr(" \t|", p->text[b - 1]))
-		b--;
-	*text = mr_alloc(b - a + 1, 1, err);
-	if (!*text)
-		return MR_ENOMEM;
-	memcpy(*text, p->text + a, b - a);
-	return 0;
+	for (int i = from; i < to; i++) {
+		size_t at = p->stage[i].at;
+
+		if (p->stage[i].deferred)
+			continue; /* the set that it is read from has it */
+		mr_str_add(&s, i > from ? " | " : "");
+		mr_str_addn(&s, p->text + at, words_end(p->text, at) - at);
+	}
+	*text = mr_str_take(&s);
+	return *text ? 0 : mr_err_nomem(err, 0);
 }
 
 static int copy_classes(const struct mr_plan *plan, struct mr_meta *m,

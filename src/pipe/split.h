@@ -31,8 +31,8 @@ int mr_split_find(struct mr_split *s, const struct mr_plan *plan,
 int mr_split_describe(const struct mr_split *s, const struct mr_plan *plan,
 		      struct mr_meta *m, struct mr_err *err);
 
-/* Stages [from, to) in the words of the pipeline's text, where that is one
- * line; else as below. */
+/* Stages [from, to) in the words of the pipeline's text, as one line without
+ * comments; what a prepared set has left to be done, as below. */
 int mr_split_words(const struct mr_pipeline *p, int from, int to, char **text,
 		   struct mr_err *err);
 

@@ -1,14 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """diagnose and whatif: known answers, and odd jobs."""
+import io
 import itertools
 import json
 import math
 import os
+import pathlib
+import shlex
 import signal
 import subprocess
+import sys
 import time
 
+import numpy as np
 import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent
+                       / "servers"))
+from faulty import Server  # noqa: E402
 
 BYTES = 20000
 RATES = {"slow": 150, "medium": 700, "fast": 3500}
@@ -221,6 +230,65 @@ def test_ctrl_c_ends_it_at_once(mill):
     p.communicate(timeout=20)
     assert p.returncode == 1
     assert time.monotonic() - start < 5
+
+
+def test_samples_that_take_long_are_waited_for(mill):
+    """Not a batch comes in the time that there is: the samples are counted."""
+    start = time.monotonic()
+    d = diagnose(mill, "synthetic shape=1000 count=1000000 cost=300ms | "
+                 "batch 256", "--accelerator", "1000", "--threads", "2",
+                 seconds="4")
+    assert time.monotonic() - start < 60
+    assert d["verdict"]["bottleneck"] == "cpu" and d["prep_stall"] > 0.9
+    # two threads' worth, on a machine that others use, too
+    assert 0.5 < d["p"]["mean"] < 2 / 0.3 * 1.3
+    assert 0.5 < d["samples_per_s"] < 2 / 0.3 * 1.3
+
+
+def test_what_is_on_a_server_is_prepared_from_memory(mill):
+    """The network gives some 100 samples/s, and preparation is free."""
+    rows = np.zeros((20, 500), np.uint8)
+    f = io.BytesIO()
+    np.save(f, rows)
+    files = {f"/{i:03}.npy": f.getvalue() for i in range(20)}
+    with Server(files, lambda h, p: time.sleep(0.05)) as s:
+        d = diagnose(mill, f"npy {s.url}/{{000..019}}.npy | batch 16",
+                     "--accelerator", "5000", "--threads", "2", "--memory",
+                     "64M", seconds="4")
+    assert d["p"]["mean"] > 5 * d["s"]["mean"], d
+    assert d["as_p"]["mean"] > 3 * d["as_f"]["mean"]
+    assert d["verdict"]["bottleneck"] == "storage"
+    assert d["fetch_stall"] > 4 * d["prep_stall"]
+    assert any("on a server" in n for n in d["notes"])
+
+
+def test_remedies_of_a_pipeline_with_comments_can_be_typed(mill, tmp_path):
+    folder, text = tmp_path / "it's here", tmp_path / "job.txt"
+    folder.mkdir()
+    for i in range(64):
+        (folder / f"{i:03}.bin").write_bytes(bytes(20000))
+    text.write_text(f"# Somebody's files | not a step\nfiles \"{folder}\"\n"
+                    "# in a row\nbatch 8  # few\n")
+    d = diagnose(mill, f"@{text}", "--accelerator", "3000", "--storage",
+                 "bw=2M", "--threads", "2")
+    assert d["pipeline"] == f'files "{folder}" | batch 8'
+    how = {r["what"].split()[1]: r["how"] for r in d["remedies"] if r["how"]}
+    cached = next(h for h in how.values() if "cache ram=" in h)
+    assert cached.startswith(f'files "{folder}" | cache ram=')
+    assert mill.json("run", cached, "--epochs", "1")["samples"] == 64
+    packs = next(h for h in how.values() if h.startswith("millrace convert"))
+    words = shlex.split(packs.replace("DIR", str(tmp_path / "out")))
+    mill(*words[1:])
+    assert mill.json("run", f"records {tmp_path}/out | batch 8", "--epochs",
+                     "1")["samples"] == 64
+
+
+def test_which_samples_were_looked_at_is_said(mill):
+    for order, words in (("shuffle", "chosen by the seed"),
+                         ("sequential", "the first ones")):
+        d = diagnose(mill, "synthetic shape=100 count=100000 | batch 8",
+                     "--accelerator", "1000", "--order", order, seconds="1")
+        assert any(n.endswith(words) for n in d["notes"]), d["notes"]
 
 
 # ---- whatif ----
