@@ -246,14 +246,14 @@ def test_samples_that_take_long_are_waited_for(mill):
 
 
 def test_what_is_on_a_server_is_prepared_from_memory(mill):
-    """The network gives some 100 samples/s, and preparation is free."""
+    """The network gives some thousand samples/s, and preparation is free."""
     rows = np.zeros((20, 500), np.uint8)
     f = io.BytesIO()
     np.save(f, rows)
     files = {f"/{i:03}.npy": f.getvalue() for i in range(20)}
     with Server(files, lambda h, p: time.sleep(0.05)) as s:
         d = diagnose(mill, f"npy {s.url}/{{000..019}}.npy | batch 16",
-                     "--accelerator", "5000", "--threads", "2", "--memory",
+                     "--accelerator", "50000", "--threads", "2", "--memory",
                      "64M", seconds="4")
     assert d["p"]["mean"] > 5 * d["s"]["mean"], d
     assert d["as_p"]["mean"] > 3 * d["as_f"]["mean"]
