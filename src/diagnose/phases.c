@@ -254,8 +254,6 @@ static void end_turns(struct mr_phases *p)
 	scale(&d->pc, d->p.mean);
 	scale(&d->pa, d->p.mean);
 	bound_hits(p);
-	mr_loader_close(p->steps);
-	p->steps = NULL;
 }
 
 static void add_point(struct mr_diagnosis *d, int threads,
@@ -367,10 +365,11 @@ static int reading(struct mr_phases *p, struct mr_err *err)
 				  .in_memory = true,
 				  .ahead = true,
 				  .seconds = TURN };
-	int e;
+	int e = 0;
 
 	mr_phase_begin(p, MR_PHASE_MEMORY);
-	e = run(p, &t, &p->d->c, NULL, err);
+	if (!mr_phase_late(p, READING, "reading from memory"))
+		e = figure(p, &t, true, &p->d->c, NULL, err);
 	if (!e && !mr_phase_late(p, mr_phase_beside() + FILLING,
 				 "what a cache saves"))
 		e = beside(p, &cached, &p->d->pc, err);
@@ -465,13 +464,19 @@ static void note_sleep(struct mr_phases *p)
 					  "G+P and F are");
 }
 
-/* Where the time is up: as fast as the slower of two that are known. */
+/* With a loader that is there, or NULL. Where the time is up: as fast as the
+ * slower of two that are known. */
 static int together(struct mr_phases *p, const struct mr_trial *t,
-		    const struct mr_figure *a, const struct mr_figure *b,
-		    struct mr_figure *f, struct mr_err *err)
+		    struct mr_loader *l, const struct mr_figure *a,
+		    const struct mr_figure *b, struct mr_figure *f,
+		    struct mr_err *err)
 {
-	int e = figure(p, t, true, f, NULL, err);
+	struct mr_trial_found found;
+	int e = !l ? figure(p, t, true, f, NULL, err) :
+		     mr_trial_measure(&p->with, t, l, &found, err);
 
+	if (!e && l)
+		*f = found.rate;
 	if (e || f->n)
 		return e;
 	*f = !a->n || b->mean < a->mean ? *b : *a;
@@ -495,7 +500,8 @@ static int in_memory(struct mr_phases *p, struct mr_err *err)
 		p->slept_p = true;
 		return 0;
 	}
-	return together(p, &t, &p->d->p, &p->d->as_g, &p->d->as_p, err);
+	return together(p, &t, p->steps, &p->d->p, &p->d->as_g, &p->d->as_p,
+			err);
 }
 
 /*
@@ -559,7 +565,7 @@ static int the_job(struct mr_phases *p, struct mr_err *err)
 		return 0;
 	}
 	e = p->job_only ? run(p, &t, &d->as_f, NULL, err) :
-			  together(p, &t, &d->s, &d->as_p, &d->as_f, err);
+			  together(p, &t, NULL, &d->s, &d->as_p, &d->as_f, err);
 	if (!e && *profile && d->cache_share > 0 && d->cache_share < 1 &&
 	    !p->job_only)
 		e = with_page_cache(p, err);
@@ -599,6 +605,7 @@ int mr_phases_run(struct mr_phases *p, struct mr_err *err)
 		e = accelerator_alone(p, err);
 	if (!e)
 		e = in_memory(p, err);
+	mr_loader_close(p->steps);
 	if (!e)
 		e = storage_alone(p, err);
 	if (!e)

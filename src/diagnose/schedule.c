@@ -67,8 +67,9 @@ static double takes(const struct mr_phases *p, enum mr_phase which, bool least)
 	case MR_PHASE_THREADS:
 		return least ? 0 : threads_take(p);
 	case MR_PHASE_MEMORY:
-		return OPENING + READING +
-		       (least ? 0 : 2 * mr_phase_beside() + FILLING);
+		return least ? 0 :
+			       OPENING + READING + 2 * mr_phase_beside() +
+				       FILLING;
 	case MR_PHASE_ACCELERATOR:
 		return OPENING + 1;
 	case MR_PHASE_TOGETHER:
@@ -125,10 +126,18 @@ bool mr_phase_tell(void *data)
 					  done / p->planned[MR_PHASES]);
 }
 
+/* Of the data set, that cannot be done without. */
+static int openings(enum mr_phase from)
+{
+	return (from <= MR_PHASE_WARM) + (from <= MR_PHASE_STEPS) +
+	       (from <= MR_PHASE_STORAGE) + (from <= MR_PHASE_JOB);
+}
+
 void mr_phase_begin(struct mr_phases *p, enum mr_phase which)
 {
 	double kept =
-		KEPT * p->with.scale * all_take(p, which + 1, MR_PHASES, true);
+		KEPT * p->with.scale * all_take(p, which + 1, MR_PHASES, true) +
+		p->opening * openings(which + 1);
 
 	p->phase = which;
 	p->phase_since = mr_clock_ns();
@@ -148,9 +157,9 @@ void mr_phase_leave_out(struct mr_phases *p, const char *what)
 /* Is there no time left for what takes so long, and can be done without? */
 bool mr_phase_late(struct mr_phases *p, double seconds, const char *what)
 {
-	uint64_t need = (uint64_t)(seconds * p->with.scale * 1e9);
+	double need = seconds * p->with.scale + p->opening;
 
-	if (mr_clock_ns() + need <= p->with.until)
+	if (mr_clock_ns() + (uint64_t)(need * 1e9) <= p->with.until)
 		return false;
 	mr_phase_leave_out(p, what);
 	return true;
