@@ -15,6 +15,7 @@ import time
 import pytest
 from conftest import BUILD, MODULE, ROOT
 from mrt import Trace
+from traces import read_chrome
 
 BIN = pathlib.Path(os.environ.get("MILLRACE_BIN", ROOT / BUILD / "millrace"))
 BIN = (ROOT / BIN).resolve()
@@ -709,6 +710,17 @@ def test_slow_samples_are_called_by_their_paths(follow, workers):
         keys.setdefault(s["sample"], set()).add(s.get("key"))
     for i, names in keys.items():
         assert names <= {None, f"a/{i}.jpg", f"b/{i + 20}.jpg"}
+    # what the trace becomes has the same names
+    for to in "t.json", "t.html":
+        subprocess.run([str(BIN), "trace", str(r.path), "-o",
+                        str(follow.folder / to)], check=True)
+    named = {(s["sample"], round(s["ms"] * 1e6)): s["key"]
+             for s in slow if "key" in s}
+    events, _ = read_chrome(follow.folder / "t.json")
+    found = {(e["args"]["sample"], e["dur"]): e["args"]["key"]
+             for e in events if "key" in e.get("args", {})}
+    assert len(named) > 2 and named.items() <= found.items()
+    assert "a/7.jpg" in (follow.folder / "t.html").read_text()
 
 
 def test_what_a_killed_command_leaves_can_be_read(follow):

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import struct
 
 import pytest
 from traces import (BATCH, COLLATE, CONSUME, FETCH, NEXT, SAMPLE, START, STEP,
@@ -85,6 +86,34 @@ def test_slow_samples_have_their_names(recorded):
     keys = {e["args"]["key"] for e in events if "key" in e.get("args", {})}
     assert 0 < len(keys) <= 64
     assert all(re.fullmatch(r"é \d{3}.bin", k) for k in keys)
+
+
+def keys(path):
+    """{(number, ns): its name or None} of the slowest, by both sinks."""
+    events, _ = read_chrome(exported(path, ".json"))
+    found = {(e["args"]["sample"], e["dur"]): e["args"].get("key")
+             for e in events if e["ph"] == "X" and e["name"] == "sample"}
+    slow = page_data(exported(path, ".html"))["slow"]
+    assert found == {(s["sample"], s["ns"]): s["key"] or None for s in slow}
+    return found
+
+
+def test_samples_of_a_thread_are_named_by_the_time_that_they_took(tmp_path):
+    """Those of a script: of two data sets, the numbers are the same."""
+    def key(sample, ns, name):
+        return struct.pack("<QQ", sample | len(name) << 48, ns) + name
+
+    path = made(tmp_path, thread(1, "worker 0", "worker", 80, 80),
+                thread(2, "worker 1", "worker", 81, 81),
+                chunk(b"SPAN", b"".join(
+                    span(SAMPLE, 2000 + 100 * i, ns, 0, number)
+                    for i, (number, ns) in enumerate(
+                        [(7, 50), (7, 60), (8, 70), (7, 80)])), 1),
+                chunk(b"KEYS", key(7, 50, b"a/7.jpg") + key(7, 80, b"b/7.jpg"),
+                      1),
+                chunk(b"KEYS", key(8, 70, b"a/8.jpg"), 2), done())
+    assert keys(path) == {(7, 50): "a/7.jpg", (7, 60): None, (8, 70): None,
+                          (7, 80): "b/7.jpg"}
 
 
 def test_queue_depth_goes_up_and_down_and_ends_at_none(recorded):

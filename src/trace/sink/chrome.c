@@ -82,7 +82,8 @@ static void put_key(struct chrome *c, const struct mr_roll_key *k)
 static void put_args(struct chrome *c, const struct mr_roll_thread *t,
 		     const struct mr_mrt_span *s, uint64_t off)
 {
-	const struct mr_roll_key *k = mr_roll_key(c->r, t->number, s->sample);
+	const struct mr_roll_key *k =
+		mr_roll_key(c->r, t->number, s->sample, s->duration);
 	struct mr_out *o = c->o;
 
 	PUT(o, ",\"args\":{\"bytes\":");
