@@ -220,10 +220,10 @@ static void note_slow(struct mr_trace *t, const struct mr_mrt_span *s,
 static bool take_step(struct mr_trace *t, struct mr_trace_thread *h,
 		      const struct mr_mrt_span *s)
 {
-	if (s->sample == MR_NO_SAMPLE)
-		h->after += s->duration;
-	else if (!s->step)
+	if (!s->step)
 		h->read += s->duration;
+	else if (s->sample == MR_NO_SAMPLE)
+		h->after += s->duration;
 	t->step_bytes[s->step] += s->bytes;
 	if (h->sample != s->sample || h->batch != s->batch)
 		h->step_ns = 0;
@@ -261,6 +261,7 @@ static int take_span(struct mr_trace *t, uint32_t thread,
 		t->failed += s->flags & MR_SPAN_FAILED ? 1 : 0;
 		ok = mr_times_add(&t->of_sample, s->duration);
 		note_slow(t, s, thread);
+		h->step_ns = 0; /* the next one may have no number, either */
 		break;
 	case MR_SPAN_COLLATE:
 		ok = mr_times_add(&t->of_collate, s->duration);

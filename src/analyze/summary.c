@@ -188,19 +188,20 @@ static void add_slowest(struct mr_str *s, const struct mr_trace *t)
 	for (size_t i = 0; i < t->slow; i++) {
 		const struct mr_trace_sample *m = &t->slowest[i];
 
-		mr_str_addf(s, "%10.3f ms  ", (double)m->ns * 1e-6);
+		mr_str_addf(s, "%10.3f ms", (double)m->ns * 1e-6);
 		if (m->step_ns)
-			mr_str_addf(s, "%s %.3f ms  ",
+			mr_str_addf(s, "  %s %.3f ms",
 				    mr_trace_step_name(t, m->step),
 				    (double)m->step_ns * 1e-6);
 		if (m->batch != MR_NO_BATCH)
-			mr_str_addf(s, "batch %llu  ",
+			mr_str_addf(s, "  batch %llu",
 				    (unsigned long long)m->batch);
 		if (m->key)
-			mr_str_addf(s, "%s\n", m->key);
-		else
-			mr_str_addf(s, "sample %llu\n",
+			mr_str_addf(s, "  %s", m->key);
+		else if (m->sample != MR_NO_SAMPLE)
+			mr_str_addf(s, "  sample %llu",
 				    (unsigned long long)m->sample);
+		mr_str_add(s, "\n");
 	}
 }
 
@@ -305,7 +306,8 @@ static void json_slowest(struct mr_json *j, const struct mr_trace *t)
 		const struct mr_trace_sample *m = &t->slowest[i];
 
 		mr_json_open(j, NULL, '{');
-		mr_json_uint(j, "sample", m->sample);
+		if (m->sample != MR_NO_SAMPLE)
+			mr_json_uint(j, "sample", m->sample);
 		if (m->key)
 			mr_json_text(j, "key", said(m->key));
 		if (m->batch != MR_NO_BATCH)

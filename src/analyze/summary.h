@@ -30,8 +30,8 @@ struct mr_trace_thread {
 	struct mr_told_thread is;
 	uint64_t spans, lost;
 	uint64_t first, last; /* of its spans: start and end */
-	/* ns by kind of span; of the steps, of reads and of those after
-	 * `batch`; requests that overlap are counted each */
+	/* ns by kind of span; of the steps, of reads and of others without a
+	 * sample's number; requests that overlap are counted each */
 	uint64_t sum[MR_SPAN_KINDS], read, after;
 	/* the dearest step so far of the sample at hand */
 	uint64_t sample, batch, step_ns;

@@ -422,6 +422,49 @@ def r_words(text):
     return text.split()
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_budget_closes_for_all_kinds_of_data_sets(follow, workers):
+    """Also where samples have no numbers."""
+    text = """
+        class Slow:
+            def __call__(self, x):
+                time.sleep(0.004)
+                return x
+        class Timed(Set):
+            def __init__(self):
+                super().__init__(12)
+                self.transform = Slow()
+            def __getitem__(self, i):
+                return self.transform(torch.zeros(3))
+        class Many(Timed):
+            def __getitems__(self, many):
+                return [self[i] for i in many]
+        class Words(Timed):
+            pass
+        class Stream(IterableDataset):
+            def __init__(self):
+                self.transform = Slow()
+            def __iter__(self):
+                return (self.transform(torch.zeros(3)) for i in range(12))
+        data = globals()[sys.argv[1]]()
+        sampler = list("abcdefghijkl") if sys.argv[1] == "Words" else None
+        for x in DataLoader(data, 3, sampler=sampler,
+                            num_workers=int(sys.argv[2])):
+            time.sleep(0.02)
+        """
+    for kind in "Timed", "Many", "Words", "Stream":
+        told = summary(follow(text, kind, workers).path)
+        budget, whole = told["budget"], told["thread_seconds"]
+        assert all(v >= 0 for v in budget.values())
+        assert sum(budget.values()) == pytest.approx(whole, rel=0.01), kind
+        assert budget["steps"] >= 12 * 0.004
+        # of several in one call, of which it is not known how many there were
+        assert told["samples"] == (4 if kind == "Many" else
+                                   24 if kind == "Stream" and workers else 12)
+        for s in told["slowest"]:
+            assert ("sample" in s) == (kind == "Timed")
+
+
 @pytest.mark.parametrize("how", ["spawn", "forkserver"])
 def test_workers_that_are_not_forked_are_followed(follow, how):
     t = follow("""

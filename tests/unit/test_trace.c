@@ -187,6 +187,72 @@ static void test_the_slowest_samples_have_names_and_steps(void **s)
 	mr_trace_fini(&t);
 }
 
+static void say(struct mr_recorder *r, const char *meta)
+{
+	assert_true(mr_recorder_chunk(r, "META", 0, meta, strlen(meta)));
+}
+
+/* Of a script's stream: samples without numbers, of 10, 11 and 5 ms. */
+static void record_stream(void)
+{
+	struct mr_recorder *r = begin(2);
+	struct mr_ring *w = ring(r, "worker", "worker 0");
+
+	say(r, "{\"foreign\": true}");
+	mr_recorder_name(r, 1, "resize");
+	span(w, MR_SPAN_WAIT_IN, 0, 2, MR_NO_SAMPLE, 0, 0);
+	span(w, MR_SPAN_STEP, 3, 12, MR_NO_SAMPLE, 0, 1);
+	span(w, MR_SPAN_SAMPLE, 2, 12, MR_NO_SAMPLE, 0, 0);
+	span(w, MR_SPAN_STEP, 12, 14, MR_NO_SAMPLE, 0, 1);
+	span(w, MR_SPAN_SAMPLE, 12, 23, MR_NO_SAMPLE, 0, 0);
+	span(w, MR_SPAN_STEP, 23, 27, MR_NO_SAMPLE, 0, 0);
+	span(w, MR_SPAN_SAMPLE, 23, 28, MR_NO_SAMPLE, 0, 0);
+	span(w, MR_SPAN_COLLATE, 28, 31, MR_NO_SAMPLE, 0, 0);
+	span(w, MR_SPAN_BATCH, 2, 32, MR_NO_SAMPLE, 0, 0);
+	assert_int_equal(end(r).lost, 0);
+}
+
+static void test_samples_without_numbers_hold_their_steps(void **s)
+{
+	static const int took[] = { 11, 10, 5 }, dearest[] = { 2, 9, 4 };
+	struct mr_trace t;
+
+	(void)s;
+	record_stream();
+	read_back(&t);
+	NEAR(t.thread_seconds, 0.032);
+	NEAR(t.budget.wait_in, 0.002);
+	NEAR(t.budget.steps, 0.011);
+	NEAR(t.budget.fetch, 0.004);
+	NEAR(t.budget.samples, 0.011);
+	NEAR(t.budget.collate, 0.003);
+	NEAR(t.budget.engine, 0.001);
+	NEAR(t.budget.unattributed, 0);
+	assert_int_equal(t.slow, 3);
+	/* each its own dearest step, not its batch's */
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(t.slowest[i].ns, took[i] * MS);
+		assert_int_equal(t.slowest[i].step_ns, dearest[i] * MS);
+	}
+	mr_trace_fini(&t);
+}
+
+static void test_no_number_is_not_told_as_one(void **s)
+{
+	struct mr_err err;
+	char *text;
+
+	(void)s;
+	record_stream();
+	for (int json = 0; json < 2; json++) {
+		assert_int_equal(mr_trace_summary(path, json, &text, &err), 0);
+		assert_null(strstr(text, "281474976710656"));
+		assert_non_null(
+			strstr(text, json ? "\"slowest\"" : "batch 0\n"));
+		free(text);
+	}
+}
+
 static void test_quantiles_are_right_within_one_percent(void **s)
 {
 	struct mr_times t = { 0 };
@@ -337,6 +403,8 @@ int main(void)
 			test_batches_out_of_order_are_blamed_on_the_one_before),
 		cmocka_unit_test(test_steps_and_the_budget_add_up),
 		cmocka_unit_test(test_the_slowest_samples_have_names_and_steps),
+		cmocka_unit_test(test_samples_without_numbers_hold_their_steps),
+		cmocka_unit_test(test_no_number_is_not_told_as_one),
 		cmocka_unit_test(test_quantiles_are_right_within_one_percent),
 		cmocka_unit_test(test_what_is_cut_off_is_read_up_to_there),
 		cmocka_unit_test(test_a_flipped_bit_ends_the_trace_there),
