@@ -28,8 +28,8 @@ struct part {
 	uint64_t batches, spans;
 	uint64_t lost, end;
 	bool done;
-	int64_t shift; /* ns, from its clock to that of the first */
-	bool ranked;   /* its threads are told with their rank */
+	uint64_t shift; /* ns, from its clock to that of the trace */
+	bool ranked;	/* its threads are told with their rank */
 };
 
 struct merge {
@@ -292,7 +292,7 @@ static int put_spans(struct merge *m, struct output *o, const struct part *p,
 	for (size_t i = 0; i < n; i += MR_MRT_SPAN) {
 		mr_mrt_get_span(&s, c->data + i);
 		s.step = step[s.step];
-		s.start += (uint64_t)p->shift;
+		s.start += p->shift;
 		if (s.batch != MR_NO_BATCH)
 			s.batch += o->batch0;
 		mr_mrt_put_span(m->body + i, &s);
@@ -301,7 +301,7 @@ static int put_spans(struct merge *m, struct output *o, const struct part *p,
 	return put_chunk(m, o, "SPAN", thread, m->body, n);
 }
 
-/* Samples of the program counter, at the times of the first clock. */
+/* Samples of the program counter, at the times of the trace's clock. */
 static int put_samples(struct merge *m, struct output *o, const struct part *p,
 		       const struct mr_mrt_chunk *c, uint32_t thread)
 {
@@ -311,8 +311,7 @@ static int put_samples(struct merge *m, struct output *o, const struct part *p,
 	while (c->size - at >= 24) {
 		size_t n = 24 + 8 * (size_t)mr_le16(c->data + at + 16);
 
-		mr_le64_put(m->body + at,
-			    mr_le64(c->data + at) + (uint64_t)p->shift);
+		mr_le64_put(m->body + at, mr_le64(c->data + at) + p->shift);
 		if (n > c->size - at)
 			break;
 		at += n;
@@ -461,8 +460,8 @@ static int copy_part(struct merge *m, struct output *o, const struct part *p)
 	mr_mrt_close(&t);
 	o->threads += most;
 	o->lost += p->lost;
-	if (p->end + (uint64_t)p->shift > o->end)
-		o->end = p->end + (uint64_t)p->shift;
+	if (p->end + p->shift > o->end)
+		o->end = p->end + p->shift;
 	if (!p->done && !was_live(m, p->head.pid))
 		o->complete = false;
 	return e;
@@ -488,22 +487,37 @@ static int copy_parts(struct merge *m, struct output *o, size_t from, size_t to)
 	return 0;
 }
 
+/* As of a trace that begins with the first of them, on the clock that none of
+ * its parts has to be moved to. Of several ranks, it is none's. */
+static void header_of(const struct merge *m, size_t from, size_t to,
+		      struct mr_mrt_header *h)
+{
+	*h = m->part[from].head;
+	h->monotonic += m->part[from].shift;
+	for (size_t i = from; i < to; i++) {
+		const struct part *p = &m->part[i];
+
+		if (p->head.monotonic + p->shift < h->monotonic) {
+			h->monotonic = p->head.monotonic + p->shift;
+			h->realtime = p->head.realtime;
+		}
+		if (!p->shift)
+			h->boot = p->head.boot;
+	}
+	if (m->part[from].ranked) {
+		h->rank = 0;
+		h->ranks = 1;
+	}
+}
+
 static int put_first(struct merge *m, struct output *o, size_t from, size_t to,
 		     const char *meta)
 {
-	const struct mr_mrt_header *first = &m->part[from].head;
-	struct mr_mrt_header h = *first;
+	struct mr_mrt_header h;
 	uint8_t head[MR_MRT_HEADER];
 	int e;
 
-	for (size_t i = from; i < to; i++) {
-		const struct mr_mrt_header *x = &m->part[i].head;
-
-		if (x->monotonic < h.monotonic) {
-			h.monotonic = x->monotonic;
-			h.realtime = x->realtime;
-		}
-	}
+	header_of(m, from, to, &h);
 	mr_mrt_put_header(head, &h);
 	e = put(m, o, head, sizeof(head));
 	return e ? e : put_chunk(m, o, "META", 0, meta, strlen(meta));
@@ -677,23 +691,39 @@ int mr_merge(const char *folder, const char *out, const char *meta,
 
 /* ---- ranks ---- */
 
+/* The time of day at 0 of its clock, which files of one boot share: the first
+ * of them says it. */
+static uint64_t zero_of(const struct merge *m, const struct part *p)
+{
+	for (size_t i = 0; i < m->n && p->head.boot; i++) {
+		if (m->part[i].head.boot != p->head.boot)
+			continue;
+		p = &m->part[i];
+		break;
+	}
+	return p->head.realtime - p->head.monotonic;
+}
+
 /*
- * Onto the clock of the first: files of one boot share a clock; else by the
- * time of day, which is as right as the machines keep it.
+ * Onto the clock of the machine that has run longest, where all times of the
+ * others are after 0: by the time of day, which is as right as the machines
+ * keep it.
  */
 static void align(struct merge *m)
 {
-	const struct mr_mrt_header *a = &m->part[0].head;
+	uint64_t first = UINT64_MAX;
 
 	for (size_t i = 0; i < m->n; i++) {
+		uint64_t zero = zero_of(m, &m->part[i]);
+
+		first = zero < first ? zero : first;
+	}
+	for (size_t i = 0; i < m->n; i++) {
 		struct part *p = &m->part[i];
-		const struct mr_mrt_header *h = &p->head;
 
 		p->ranked = true;
 		p->owner = (uint32_t)i; /* no two share batches */
-		if (h->boot != a->boot || !h->boot)
-			p->shift = (int64_t)(h->realtime - h->monotonic) -
-				   (int64_t)(a->realtime - a->monotonic);
+		p->shift = zero_of(m, p) - first;
 	}
 }
 

@@ -33,9 +33,10 @@ int mr_merge(const char *folder, const char *out, const char *meta,
 	     struct mr_merged *got, struct mr_err *err);
 
 /*
- * Merge traces of several ranks, wherever they were recorded, into one on the
- * clock of the first: those of one machine share a clock, others are aligned
- * by the time of day. Batches of different ranks get different numbers.
+ * Merge traces of several ranks, wherever they were recorded, into one on one
+ * clock, that of the machine which has run longest: those of one machine share
+ * it, others are aligned by the time of day. Batches of different ranks get
+ * different numbers; the trace itself is of no rank.
  */
 int mr_merge_ranks(const char *const *files, size_t n, const char *out,
 		   struct mr_merged *got, struct mr_err *err);

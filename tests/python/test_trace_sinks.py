@@ -146,6 +146,26 @@ def test_ranks_and_processes_are_named(tmp_path):
     assert (other["rank"], other["ranks"]) == (3, 8)
 
 
+def test_merged_ranks_are_named_by_their_threads(tmp_path):
+    """The trace is of no rank. Of a script, each thread is a process."""
+    def of(rank, pid, name):
+        return chunk(b"THRD", json.dumps(dict(
+            rank=rank, name=name, pid=pid, tid=pid)).encode(), pid)
+
+    spans = [chunk(b"SPAN", span(NEXT, 2000, 5), pid) for pid in (77, 78, 90)]
+    threads = of(0, 77, "main"), of(0, 78, "worker 0"), of(1, 90, "main")
+    for foreign, names in (False, ["rank 0: millrace"] * 2
+                           + ["rank 1: millrace"]), \
+                          (True, ["rank 0 main", "rank 0 worker 0",
+                                  "rank 1 main"]):
+        meta = json.dumps({"foreign": foreign}).encode()
+        path = made(tmp_path, chunk(b"META", meta), *threads, *spans, done())
+        events, other = read_chrome(exported(path, ".json"))
+        assert names == [e["args"]["name"] for e in events
+                         if e["name"] == "process_name"]
+        assert other["ranks"] == 1
+
+
 def test_a_number_of_a_thread_that_ended_may_come_again(tmp_path):
     path = made(tmp_path, thread(1, "worker 0", "worker", 80, 80),
                 thread(2, "worker 0 again", "worker", 80, 80),

@@ -8,9 +8,12 @@
 #include <sys/stat.h>
 
 #include "analyze/summary.h"
+#include "trace/merge.h"
 #include "trace/recorder.h"
 
 enum { MS = 1000000 };
+
+#define SECOND ((uint64_t)1000 * MS)
 
 static struct mr_clock ns_clock; /* its ticks are nanoseconds */
 static uint64_t now;		 /* the zero of a test's times */
@@ -273,6 +276,100 @@ static void test_quantiles_are_right_within_one_percent(void **s)
 	mr_times_fini(&t);
 }
 
+/* ---- ranks of several machines ---- */
+
+/* A rank's trace: its machine had been up for so long when it began, at this
+ * time of day; a consumer asks for a batch 500 ms later, and waits 100. */
+static const char *rank_of(int rank, uint64_t boot, uint64_t up, uint64_t day)
+{
+	static char names[3][128];
+	struct mr_mrt_header h = { .pid = 7,
+				   .monotonic = up,
+				   .realtime = day,
+				   .boot = boot,
+				   .rank = rank,
+				   .ranks = 3 };
+	struct mr_mrt_span s = { .start = up + 500 * MS,
+				 .duration = 100 * MS,
+				 .sample = MR_NO_SAMPLE,
+				 .kind = MR_SPAN_NEXT };
+	uint8_t b[MR_MRT_HEADER + 2 * MR_MRT_CHUNK + MR_MRT_SPAN + 64];
+	const char *thread = "{\"name\": \"consumer\"}";
+	size_t n = MR_MRT_HEADER, said = strlen(thread);
+	uint8_t span_[MR_MRT_SPAN];
+
+	mr_mrt_put_header(b, &h);
+	mr_mrt_put_chunk(b + n, "THRD", 1, thread, said);
+	memcpy(b + n + MR_MRT_CHUNK, thread, said);
+	n += MR_MRT_CHUNK + said;
+	mr_mrt_put_span(span_, &s);
+	mr_mrt_put_chunk(b + n, "SPAN", 1, span_, sizeof(span_));
+	memcpy(b + n + MR_MRT_CHUNK, span_, sizeof(span_));
+	put(textf("rank%d.mrt", rank), b, n + MR_MRT_CHUNK + sizeof(span_));
+	snprintf(names[rank], sizeof(names[0]), "%s/rank%d.mrt", top, rank);
+	return names[rank];
+}
+
+/* Merged in this order, batch by batch: the times of day at which they were
+ * asked for, which the merged trace alone tells. */
+static void merge_ranks(const char *const *file, struct mr_trace *t,
+			uint64_t *day)
+{
+	struct mr_merged got;
+	struct mr_err err;
+
+	snprintf(path, sizeof(path), "%s/all.mrt", top);
+	if (mr_merge_ranks(file, 3, path, &got, &err))
+		fail_msg("%s", err.text);
+	read_back(t);
+	assert_int_equal(t->batches, 3);
+	for (int i = 0; i < 3; i++)
+		day[i] = t->batch[i].asked - t->header.monotonic +
+			 t->header.realtime;
+}
+
+/*
+ * Rank 0's machine was started when rank 1's trace had begun, on one that had
+ * run for a day. Rank 2 is on that one, whose time of day was set by 10 ms in
+ * between, which its other clock knows nothing of.
+ */
+static void test_ranks_of_other_machines_are_laid_on_one_clock(void **s)
+{
+	const uint64_t day = 1700000000 * SECOND, up = 86400 * SECOND;
+	const char *file[] = {
+		rank_of(0, 1, SECOND / 5, day + 2 * SECOND),
+		rank_of(1, 2, up, day),
+		rank_of(2, 2, up + 3 * SECOND, day + 3 * SECOND + 10 * MS),
+	};
+	const char *turned[] = { file[2], file[0], file[1] };
+	const uint64_t asked = day + SECOND / 2;
+	struct mr_trace t;
+	uint64_t at[3];
+
+	(void)s;
+	merge_ranks(file, &t, at);
+	assert_int_equal(at[0], asked + 2 * SECOND);
+	assert_int_equal(at[1], asked);
+	assert_int_equal(at[2], asked + 3 * SECOND);
+	assert_int_equal(t.end - t.start, 3 * SECOND + 100 * MS);
+	assert_int_equal(t.header.monotonic, up);
+	assert_int_equal(t.header.boot, 2);
+	/* of no rank; its threads are */
+	assert_int_equal(t.header.rank, 0);
+	assert_int_equal(t.header.ranks, 1);
+	for (int i = 1; i <= 3; i++) {
+		assert_true(t.thread[i].is.ranked);
+		assert_int_equal(t.thread[i].is.rank, i - 1);
+		assert_string_equal(t.thread[i].is.name,
+				    textf("rank %d consumer", i - 1));
+	}
+	mr_trace_fini(&t);
+	merge_ranks(turned, &t, at);
+	assert_int_equal(at[0] - at[2], 3 * SECOND);
+	assert_int_equal(at[1] - at[2], 2 * SECOND - 10 * MS);
+	mr_trace_fini(&t);
+}
+
 /* ---- files that are not whole ---- */
 
 /* What the reader makes of the first n bytes: spans, or -1. */
@@ -406,6 +503,8 @@ int main(void)
 		cmocka_unit_test(test_samples_without_numbers_hold_their_steps),
 		cmocka_unit_test(test_no_number_is_not_told_as_one),
 		cmocka_unit_test(test_quantiles_are_right_within_one_percent),
+		cmocka_unit_test(
+			test_ranks_of_other_machines_are_laid_on_one_clock),
 		cmocka_unit_test(test_what_is_cut_off_is_read_up_to_there),
 		cmocka_unit_test(test_a_flipped_bit_ends_the_trace_there),
 		cmocka_unit_test(test_each_span_is_written_or_counted_as_lost),

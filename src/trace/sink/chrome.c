@@ -231,16 +231,17 @@ static void put_sort(struct chrome *c, const struct mr_roll_thread *t)
 static void put_process(struct chrome *c, const struct mr_roll_thread *t)
 {
 	const struct mr_mrt_header *h = &c->r->header;
+	bool script = *mr_roll_meta(c->r, "foreign") == 't';
 	struct mr_str name = { 0 };
 
 	if (h->ranks > 1)
 		mr_str_addf(&name, "rank %d of %d: ", h->rank, h->ranks);
-	if ((uint32_t)t->is.pid != h->pid)
+	if (t->is.ranked && !script)
+		mr_str_addf(&name, "rank %d: millrace", t->is.rank);
+	else if (t->is.ranked || (uint32_t)t->is.pid != h->pid)
 		mr_str_add(&name, t->is.name);
 	else
-		mr_str_add(&name, *mr_roll_meta(c->r, "foreign") == 't' ?
-					  "main" :
-					  "millrace");
+		mr_str_add(&name, script ? "main" : "millrace");
 	if (name.failed)
 		c->o->failed = ENOMEM;
 	else
