@@ -112,7 +112,7 @@ static int look(struct merge *m, struct part *p)
 		} else if (c.kind == MR_MRT_KIND("SPAN")) {
 			note_spans(p, &c);
 		} else if (c.kind == MR_MRT_KIND("SMPL")) {
-			e = mr_touched_add(&m->touched, c.data, c.size, m->err);
+			mr_touched_add(&m->touched, c.data, c.size);
 		} else if (c.kind == MR_MRT_KIND("DONE") && c.size == 24) {
 			p->done = true;
 			p->lost = mr_le64(c.data + 8);
