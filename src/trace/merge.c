@@ -551,6 +551,29 @@ static int put_events(struct merge *m, struct output *o)
 	return e;
 }
 
+static int note_made(struct merge *m, const char *path, int rank)
+{
+	struct mr_merged *g = m->got;
+	char *copy;
+
+	if (mr_grow(&g->made, &g->cap, g->n + 1, sizeof(*g->made), MAX_PARTS,
+		    m->err))
+		return m->err->code;
+	copy = mr_strdup(path, m->err);
+	if (!copy)
+		return m->err->code;
+	g->made[g->n++] = (struct mr_made){ copy, rank };
+	return 0;
+}
+
+void mr_merged_fini(struct mr_merged *g)
+{
+	while (g->n)
+		free(g->made[--g->n].path);
+	free(g->made);
+	*g = (struct mr_merged){ 0 };
+}
+
 static int write_trace(struct merge *m, struct output *o, size_t from,
 		       size_t to, const char *meta)
 {
@@ -572,9 +595,10 @@ static int write_trace(struct merge *m, struct output *o, size_t from,
 	return e;
 }
 
-/* One rank's parts; written under another name until it is whole. */
-static int make_trace(struct merge *m, const char *path, size_t from, size_t to,
-		      const char *meta)
+/* One rank's parts (-1: of none); written under another name until it is
+ * whole. */
+static int make_trace(struct merge *m, const char *path, int rank, size_t from,
+		      size_t to, const char *meta)
 {
 	size_t n = strlen(path) + 8;
 	struct output o = { .path = path, .complete = true };
@@ -595,6 +619,8 @@ static int make_trace(struct merge *m, const char *path, size_t from, size_t to,
 		e = mr_err_sys(m->err, errno, path, "cannot write");
 	if (!e && rename(tmp, path))
 		e = mr_err_sys(m->err, errno, path, "cannot rename to it");
+	if (!e)
+		e = note_made(m, path, rank);
 	if (e)
 		unlink(tmp);
 	while (o.names)
@@ -603,7 +629,6 @@ static int make_trace(struct merge *m, const char *path, size_t from, size_t to,
 	free(o.counts);
 	free(o.joined);
 	free(tmp);
-	m->got->traces++;
 	m->got->spans += o.spans;
 	m->got->complete = m->got->complete && o.complete;
 	return e;
@@ -632,11 +657,11 @@ static int make_rank(struct merge *m, const char *out, size_t from, size_t to,
 	int e;
 
 	if (h->ranks <= 1)
-		return make_trace(m, out, from, to, meta);
+		return make_trace(m, out, -1, from, to, meta);
 	name = mr_merge_name(out, h->rank);
 	if (!name)
 		return mr_err_nomem(m->err, strlen(out));
-	e = make_trace(m, name, from, to, meta);
+	e = make_trace(m, name, h->rank, from, to, meta);
 	free(name);
 	return e;
 }
@@ -682,7 +707,7 @@ int mr_merge(const char *folder, const char *out, const char *meta,
 			spans += m.part[k].spans;
 		}
 		/* samples of functions alone belong to no rank */
-		if (spans || k - i == m.n)
+		if (spans)
 			e = make_rank(&m, out, i, k, meta);
 	}
 	end_merge(&m);
@@ -752,7 +777,7 @@ int mr_merge_ranks(const char *const *files, size_t n, const char *out,
 		align(&m);
 		mr_touched_ready(&m.touched);
 		got->parts = (unsigned)m.n;
-		e = make_trace(&m, out, 0, m.n, "{}");
+		e = make_trace(&m, out, -1, 0, m.n, "{}");
 	}
 	end_merge(&m);
 	return e;

@@ -15,7 +15,7 @@ import time
 import pytest
 from conftest import BUILD, MODULE, ROOT
 from mrt import Trace
-from traces import read_chrome
+from traces import NEXT, chunk, done, read_chrome, span, thread, trace
 
 BIN = pathlib.Path(os.environ.get("MILLRACE_BIN", ROOT / BUILD / "millrace"))
 BIN = (ROOT / BIN).resolve()
@@ -57,13 +57,14 @@ class Follow:
     def __init__(self, folder):
         self.folder = folder
 
-    def start(self, text, *args, command=None, env=None, **kw):
+    def start(self, text, *args, command=None, env=None, out="t.mrt",
+              options=(), **kw):
         script = self.folder / "train.py"
         script.write_text(START + textwrap.dedent(text))
         clean = {k: v for k, v in os.environ.items()
                  if k not in ("RANK", "WORLD_SIZE", "PYTHONPATH")}
         return subprocess.Popen(
-            [str(BIN), "trace", "-o", str(self.folder / "t.mrt"), "--",
+            [str(BIN), "trace", "-o", str(self.folder / out), *options, "--",
              *(command or [sys.executable, str(script), *map(str, args)])],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True, start_new_session=True,
@@ -799,27 +800,67 @@ def test_what_a_killed_command_leaves_can_be_read(follow):
 
 # ---- ranks ----
 
+RANKS = """
+import subprocess
+if len(sys.argv) > 1:
+    ranks = [subprocess.Popen([sys.executable, sys.argv[0]], env=dict(
+        os.environ, RANK=str(r), WORLD_SIZE="2")) for r in range(2)]
+    sys.exit(max(p.wait() for p in ranks))
+for x, i in DataLoader(Set(3 + int(os.environ["RANK"])), num_workers=1):
+    pass
+"""
+
+
 def test_ranks_have_traces_of_their_own(follow):
     """Both ways: the command is started per rank, or starts the ranks."""
-    text = """
-        import subprocess
-        if len(sys.argv) > 1:
-            ranks = [subprocess.Popen([sys.executable, sys.argv[0]], env=dict(
-                os.environ, RANK=str(r), WORLD_SIZE="2")) for r in range(2)]
-            sys.exit(max(p.wait() for p in ranks))
-        for x, i in DataLoader(Set(3 + int(os.environ["RANK"])),
-                               num_workers=1):
-            pass
-        """
-    r = follow(text, "launch")
+    r = follow(RANKS, "launch")
     assert not r.path.exists()
+    assert "t.rank0.mrt to " in r.err and "t.rank1.mrt, of 2 ranks" in r.err
     for rank in (0, 1):
         t = r.trace(follow.folder / f"t.rank{rank}.mrt")
         assert (t.rank, t.ranks) == (rank, 2)
         assert len(t.of("next")) == 3 + rank and t.done
-    follow(text, env={"RANK": "4", "WORLD_SIZE": "8"})
+    follow(RANKS, env={"RANK": "4", "WORLD_SIZE": "8"})
     t = r.trace(follow.folder / "t.rank4.mrt")
     assert (t.rank, t.ranks) == (4, 8) and len(t.of("next")) == 7
+
+
+def test_each_rank_is_told_and_becomes_what_the_name_says(follow):
+    """A trace that was there before is none of them."""
+    old = follow.folder / "t.mrt"
+    old.write_text("old")
+    r = follow(RANKS, "launch", options=["--summary"])
+    assert r.err.index("\nrank 0\n") < r.err.index("\nrank 1\n")
+    assert r.err.count("3 samples in") == r.err.count("4 samples in") == 1
+    for rank in (0, 1):
+        (follow.folder / f"t.rank{rank}.mrt").unlink()
+    r = follow(RANKS, "launch", options=["--json"], out="t.json")
+    told = [json.loads(x) for x in r.err.splitlines() if x[0] == "{"]
+    assert [(t["rank"], t["samples"]) for t in told] == [(0, 3), (1, 4)]
+    for rank in (0, 1):
+        _, other = read_chrome(follow.folder / f"t.rank{rank}.json")
+        assert (other["rank"], other["ranks"]) == (rank, 2)
+    assert old.read_text() == "old"
+    assert sorted(os.listdir(follow.folder)) == [
+        "t.mrt", "t.rank0.json", "t.rank1.json", "train.py"]
+
+
+def test_parts_of_ranks_become_what_the_name_says(tmp_path):
+    parts = tmp_path / "t.mrt.parts"
+    parts.mkdir()
+    (tmp_path / "t.mrt").write_text("old")
+    for rank in (0, 1):
+        (parts / f"{rank}.mrt").write_bytes(trace(
+            thread(1, "main", "consumer", 7 + rank, 7),
+            chunk(b"SPAN", span(NEXT, 2000, 5, batch=0), 1), done(),
+            rank=rank, ranks=2))
+    r = subprocess.run([str(BIN), "trace", str(parts), "-o",
+                        str(tmp_path / "t.csv")], check=True,
+                       capture_output=True, text=True, timeout=PATIENCE)
+    assert r.stdout.startswith("rank 0\n") and "\nrank 1\n" in r.stdout
+    assert (tmp_path / "t.mrt").read_text() == "old"
+    assert sorted(os.listdir(tmp_path)) == [
+        "t.mrt", "t.mrt.parts", "t.rank0.csv", "t.rank1.csv"]
 
 
 # ---- nothing to see ----
@@ -832,6 +873,15 @@ def test_no_loader_is_said(follow, tmp_path):
     assert not r.path.exists()
     r = follow("", command=[str(tmp_path / "none")], code=127)
     assert "cannot be run: No such file" in r.err
+
+
+@pytest.mark.parametrize("out", ["t.mrt", "t.html"])
+def test_what_was_there_stays_where_nothing_was_seen(follow, out):
+    (follow.folder / out).write_text("old")
+    r = follow("", command=["true"], out=out)
+    assert "no DataLoader was seen" in r.err
+    assert (follow.folder / out).read_text() == "old"
+    assert sorted(os.listdir(follow.folder)) == sorted([out, "train.py"])
 
 
 def test_another_sitecustomize_is_still_run(follow, tmp_path):

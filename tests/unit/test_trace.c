@@ -321,6 +321,9 @@ static void merge_ranks(const char *const *file, struct mr_trace *t,
 	snprintf(path, sizeof(path), "%s/all.mrt", top);
 	if (mr_merge_ranks(file, 3, path, &got, &err))
 		fail_msg("%s", err.text);
+	assert_int_equal(got.n, 1);
+	assert_string_equal(got.made[0].path, path);
+	mr_merged_fini(&got);
 	read_back(t);
 	assert_int_equal(t->batches, 3);
 	for (int i = 0; i < 3; i++)
