@@ -203,6 +203,33 @@ static void take_ranks(struct merge *m)
 	}
 }
 
+static bool same_rank(const struct part *a, const struct part *b)
+{
+	return a->head.rank == b->head.rank &&
+	       (a->head.ranks > 1) == (b->head.ranks > 1);
+}
+
+/* Samples of functions are the command's: those of a rank that is the only one
+ * are that rank's. */
+static void take_only_rank(struct merge *m)
+{
+	const struct part *only = NULL;
+
+	for (size_t i = 0; i < m->n; i++) {
+		const struct part *p = &m->part[i];
+
+		if (p->spans && only && !same_rank(p, only))
+			return;
+		only = p->spans ? p : only;
+	}
+	for (size_t i = 0; i < m->n && only; i++) {
+		if (m->part[i].spans)
+			continue;
+		m->part[i].head.rank = only->head.rank;
+		m->part[i].head.ranks = only->head.ranks;
+	}
+}
+
 /* ---- writing ---- */
 
 static int put(struct merge *m, struct output *o, const void *data, size_t n)
@@ -666,12 +693,6 @@ static int make_rank(struct merge *m, const char *out, size_t from, size_t to,
 	return e;
 }
 
-static bool same_rank(const struct part *a, const struct part *b)
-{
-	return a->head.rank == b->head.rank &&
-	       (a->head.ranks > 1) == (b->head.ranks > 1);
-}
-
 static void end_merge(struct merge *m)
 {
 	while (m->n)
@@ -694,6 +715,7 @@ int mr_merge(const char *folder, const char *out, const char *meta,
 	if (!e && !m.body)
 		e = err->code;
 	take_ranks(&m);
+	take_only_rank(&m);
 	mr_touched_ready(&m.touched);
 	if (m.n)
 		qsort(m.part, m.n, sizeof(*m.part), by_owner);
@@ -706,7 +728,7 @@ int mr_merge(const char *folder, const char *out, const char *meta,
 				break;
 			spans += m.part[k].spans;
 		}
-		/* samples of functions alone belong to no rank */
+		/* samples of functions of several ranks belong to none */
 		if (spans)
 			e = make_rank(&m, out, i, k, meta);
 	}

@@ -823,6 +823,7 @@ def test_ranks_have_traces_of_their_own(follow):
     follow(RANKS, env={"RANK": "4", "WORLD_SIZE": "8"})
     t = r.trace(follow.folder / "t.rank4.mrt")
     assert (t.rank, t.ranks) == (4, 8) and len(t.of("next")) == 7
+    assert "sampling" in t.meta     # what is sampled is all of this rank
 
 
 def test_each_rank_is_told_and_becomes_what_the_name_says(follow):
