@@ -247,7 +247,9 @@ static void write_trace(void)
 		   "\"hw-counted\",\"unit\":\"\"},{\"name\":\"instructions\","
 		   "\"source\":\"hw-counted\",\"unit\":\"\"},{\"name\":"
 		   "\"cache-misses\",\"source\":\"unavailable\",\"reason\":"
-		   "\"none here\",\"remedy\":\"buy one\"}]}");
+		   "\"none here\",\"remedy\":\"buy one\"},{\"name\":"
+		   "\"task-clock\",\"source\":\"sw-counted\",\"via\":"
+		   "\"getrusage\"}]}");
 	text_chunk("META", 0,
 		   "{\"sampling\":{\"event\":\"cycles\",\"hz\":1000,"
 		   "\"source\":\"hw-sampled\",\"lost\":3}}");
@@ -438,7 +440,7 @@ static void test_the_last_counters_of_each_thread_are_added(void **state)
 	write_trace();
 	assert_int_equal(mr_attribute(&at, textf("%s/t.mrt", top), true, &err),
 			 0);
-	assert_int_equal(at.events, 3);
+	assert_int_equal(at.events, 4);
 	assert_int_equal(at.counted_threads, 2);
 	assert_int_equal(at.event[0].step[1].calls, 40);
 	assert_int_equal(at.event[0].step[1].count, 4000);
@@ -451,7 +453,8 @@ static void test_the_last_counters_of_each_thread_are_added(void **state)
 		mr_hardware_text(textf("%s/t.mrt", top), false, &text, &err),
 		0);
 	assert_non_null(strstr(text, "unavailable: cache-misses: none here; "
-				     "try: buy one"));
+				     "try: buy one\n"));
+	assert_non_null(strstr(text, "by getrusage: task-clock\n"));
 	assert_non_null(strstr(text, "shared with other programs"));
 	assert_non_null(strstr(text, "4.00")); /* instructions per cycle */
 	free(text);
