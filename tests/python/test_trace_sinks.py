@@ -364,7 +364,7 @@ def test_a_full_disk_leaves_nothing_behind(recorded, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_trace_without_spans_becomes_something(tmp_path, kind):
-    path = made(tmp_path)
+    path = made(tmp_path, done())
     to = exported(path, kind)
     if kind == ".json":
         assert check_chrome(read_chrome(to)[0]) == {}
@@ -384,6 +384,19 @@ def test_a_cut_trace_is_exported_up_to_there(recorded, tmp_path, kind):
         events, other = read_chrome(path.with_suffix(kind))
         check_chrome(events)
         assert "cut off" in other["cut_off"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_trace_that_ends_with_a_whole_chunk_may_be_cut_off(tmp_path, kind):
+    path = made(tmp_path, chunk(b"SPAN", span(STEP, 2000, 5, 1), 1))
+    code, text = export(path, path.with_suffix(kind))
+    assert code == 0 and text.startswith(str(path))
+    assert "was not ended" in text
+    if kind == ".json":
+        assert "not ended" in read_chrome(path.with_suffix(kind))[1]["cut_off"]
+    if kind == ".html":
+        d = page_data(path.with_suffix(kind))
+        assert not d["done"] and not d["cut"]   # which the page tells apart
 
 
 def test_flipped_bits_end_the_trace_where_they_are(tmp_path):
@@ -427,7 +440,8 @@ def test_threads_beyond_all_numbers_are_left_out_and_told(tmp_path):
 
 def test_many_threads(tmp_path):
     one = span(SAMPLE, 2000, 5, 1) + span(COLLATE, 2010, 5)
-    path = made(tmp_path, *[chunk(b"SPAN", one, i) for i in range(1, 65537)])
+    path = made(tmp_path, *[chunk(b"SPAN", one, i) for i in range(1, 65537)],
+                done())
     for kind in KINDS:
         exported(path, kind)
     events, _ = read_chrome(path.with_suffix(".json"))

@@ -301,8 +301,8 @@ static void put_head(struct chrome *c)
 			     (c->r->start - c->r->header.monotonic));
 	mr_json_uint(&j, "spans", c->r->spans);
 	mr_json_uint(&j, "spans_lost", c->r->lost);
-	if (c->r->cut)
-		mr_json_text(&j, "cut_off", c->r->cut);
+	if (mr_roll_cut(c->r))
+		mr_json_text(&j, "cut_off", mr_roll_cut(c->r));
 	mr_json_close(&j, '}');
 	PUT(c->o, "{\"displayTimeUnit\":\"ns\",\"otherData\":");
 	if (j.out.failed)

@@ -268,6 +268,12 @@ void mr_roll_fini(struct mr_roll *r)
 	*r = (struct mr_roll){ 0 };
 }
 
+/* It may end with a whole chunk, and yet not be at its end. */
+const char *mr_roll_cut(const struct mr_roll *r)
+{
+	return r->cut || r->done ? r->cut : "the recording was not ended";
+}
+
 void mr_roll_spans(struct mr_roll *r, struct mr_mrt *m, mr_roll_fn one,
 		   void *self)
 {

@@ -52,6 +52,8 @@ struct mr_roll {
 
 int mr_roll_read(struct mr_roll *r, struct mr_mrt *m, struct mr_err *err);
 void mr_roll_fini(struct mr_roll *r);
+/* Why it is not whole, NULL when it is. */
+const char *mr_roll_cut(const struct mr_roll *r);
 
 /* Calls one() for each span, thread by thread as the file has them; spans end
  * within the numbers there are. */
