@@ -117,10 +117,20 @@ static uint64_t after_batch(const struct mr_trace *t,
 	return t->foreign ? 0 : h->after;
 }
 
+/* What the loader took in all: it began epochs, and made batches, within
+ * `next` where there are no workers. */
+static double loading(const struct mr_trace_thread *h)
+{
+	uint64_t batches = h->sum[MR_SPAN_BATCH];
+
+	return seconds(h->sum[MR_SPAN_START] +
+		       (h->own > batches ? h->own : batches));
+}
+
 /*
  * Nested spans: work (in a process that is not Millrace's: batch) holds
  * samples, collating and waits; samples hold steps, of which step 0 is the
- * read.
+ * read. Whoever makes batches itself does all the rest with them.
  */
 static void add_worker(struct mr_trace *t, const struct mr_trace_thread *h)
 {
@@ -133,7 +143,7 @@ static void add_worker(struct mr_trace *t, const struct mr_trace_thread *h)
 	if (work > 0) {
 		engine = at_least_0(work - inside - waits);
 	} else {
-		engine = at_least_0(seconds(sum[MR_SPAN_BATCH]) - inside);
+		engine = at_least_0(loading(h) - inside);
 		work = inside + engine + waits;
 	}
 	life = t->foreign ? seconds(h->last - h->first) : t->seconds;
@@ -147,7 +157,10 @@ static void add_worker(struct mr_trace *t, const struct mr_trace_thread *h)
 	t->budget.wait_in += seconds(sum[MR_SPAN_WAIT_IN]);
 	t->budget.wait_out += seconds(sum[MR_SPAN_WAIT_OUT]);
 	t->budget.engine += engine;
-	t->budget.unattributed += at_least_0(life - work);
+	if (h->own)
+		t->budget.consumer += at_least_0(life - work);
+	else
+		t->budget.unattributed += at_least_0(life - work);
 }
 
 static int by_time(const void *a, const void *b)

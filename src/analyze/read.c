@@ -167,6 +167,7 @@ static struct mr_trace_batch *batch_of(struct mr_trace *t, uint64_t number,
 static int take_batch_span(struct mr_trace *t, const struct mr_mrt_span *s,
 			   uint32_t thread, struct mr_err *err)
 {
+	struct mr_trace_thread *h = &t->thread[thread];
 	struct mr_trace_batch *b;
 	uint64_t end = s->start + s->duration;
 
@@ -179,11 +180,13 @@ static int take_batch_span(struct mr_trace *t, const struct mr_mrt_span *s,
 		b->begun = s->start;
 		b->ready = end;
 		b->thread = thread;
+		h->made = s->batch + 1;
 		t->bytes += s->bytes;
 	} else if (s->kind == MR_SPAN_NEXT) {
 		b->consumer = thread;
 		b->asked = s->start;
 		b->taken = end;
+		h->own += h->made == s->batch + 1 ? s->duration : 0;
 	} else {
 		b->consumed = end;
 	}

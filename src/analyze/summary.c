@@ -9,7 +9,8 @@
 #include "core/json.h"
 #include "core/mem.h"
 
-#define WAIT_IN "waiting for bytes"
+#define WAIT_IN	 "waiting for bytes"
+#define CONSUMER "the consumer's own time"
 
 #define BUDGET(X)                                   \
 	X(steps, "steps")                           \
@@ -18,7 +19,9 @@
 	X(collate, "collating")                     \
 	X(wait_in, WAIT_IN)                         \
 	X(wait_out, "waiting for a free place")     \
-	X(engine, "engine") X(unattributed, "unattributed")
+	X(engine, "engine")                         \
+	X(consumer, CONSUMER)                       \
+	X(unattributed, "unattributed")
 
 enum { BLAMED = 5 };
 
@@ -212,6 +215,14 @@ static const char *budget_name(const struct mr_trace *t, const char *name)
 							  name;
 }
 
+static void add_part(struct mr_str *s, const char *name, double part,
+		     double all)
+{
+	if (part > 0 || strcmp(name, CONSUMER) != 0)
+		mr_str_addf(s, "  %-32s %9.3f s %6.1f%%\n", name, part,
+			    100 * per(part, all));
+}
+
 static void add_budget(struct mr_str *s, const struct mr_trace *t)
 {
 	double all = t->thread_seconds, sum = 0;
@@ -220,14 +231,12 @@ static void add_budget(struct mr_str *s, const struct mr_trace *t)
 	if (t->worker_threads > t->workers)
 		mr_str_addf(s, " at a time, %d in all", t->worker_threads);
 	mr_str_addf(s, ", %.3f s: %.3f thread-seconds\n", t->seconds, all);
-#define LINE(key, name)                                                   \
-	mr_str_addf(s, "  %-32s %9.3f s %6.1f%%\n", budget_name(t, name), \
-		    t->budget.key, 100 * per(t->budget.key, all));        \
+#define LINE(key, name)                                        \
+	add_part(s, budget_name(t, name), t->budget.key, all); \
 	sum += t->budget.key;
 	BUDGET(LINE)
 #undef LINE
-	mr_str_addf(s, "  %-32s %9.3f s %6.1f%%\n", "together", sum,
-		    100 * per(sum, all));
+	add_part(s, "together", sum, all);
 }
 
 /* ---- JSON ---- */

@@ -33,6 +33,9 @@ struct mr_trace_thread {
 	/* ns by kind of span; of the steps, of reads and of others without a
 	 * sample's number; requests that overlap are counted each */
 	uint64_t sum[MR_SPAN_KINDS], read, after;
+	/* the batch that it made last, + 1; ns of `next` in which it made the
+	 * batch itself, as there are no workers */
+	uint64_t made, own;
 	/* the dearest step so far of the sample at hand */
 	uint64_t sample, batch, step_ns;
 	uint8_t step;
@@ -96,7 +99,7 @@ struct mr_trace {
 	double seconds, thread_seconds;
 	struct {
 		double steps, fetch, samples, collate, wait_in, wait_out,
-			engine, unattributed;
+			engine, consumer, unattributed;
 	} budget;
 	double busy_consumer, waiting_consumer; /* seconds */
 };

@@ -459,6 +459,11 @@ def test_the_budget_closes_for_all_kinds_of_data_sets(follow, workers):
         assert all(v >= 0 for v in budget.values())
         assert sum(budget.values()) == pytest.approx(whole, rel=0.01), kind
         assert budget["steps"] >= 12 * 0.004
+        if workers:
+            assert budget["consumer"] == 0
+        else:
+            assert 4 * 0.02 <= budget["consumer"]
+            assert budget["unattributed"] == 0
         # of several in one call, of which it is not known how many there were
         assert told["samples"] == (4 if kind == "Many" else
                                    24 if kind == "Stream" and workers else 12)

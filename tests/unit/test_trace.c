@@ -256,6 +256,32 @@ static void test_no_number_is_not_told_as_one(void **s)
 	}
 }
 
+/* Of a script without workers: asking for a batch is making it. */
+static void test_who_makes_its_batches_itself_has_time_of_its_own(void **s)
+{
+	struct mr_recorder *r = begin(1);
+	struct mr_ring *c = ring(r, "consumer", "main");
+	struct mr_trace t;
+
+	(void)s;
+	say(r, "{\"foreign\": true}");
+	span(c, MR_SPAN_START, 0, 2, MR_NO_SAMPLE, MR_NO_BATCH, 0);
+	span(c, MR_SPAN_SAMPLE, 3, 15, 0, 0, 0);
+	span(c, MR_SPAN_COLLATE, 15, 19, MR_NO_SAMPLE, 0, 0);
+	span(c, MR_SPAN_BATCH, 3, 20, MR_NO_SAMPLE, 0, 0);
+	span(c, MR_SPAN_NEXT, 2, 22, MR_NO_SAMPLE, 0, 0);
+	span(c, MR_SPAN_CONSUME, 22, 50, MR_NO_SAMPLE, 0, 0);
+	assert_int_equal(end(r).lost, 0);
+	read_back(&t);
+	NEAR(t.thread_seconds, 0.050);
+	NEAR(t.budget.samples, 0.012);
+	NEAR(t.budget.collate, 0.004);
+	NEAR(t.budget.engine, 0.006);
+	NEAR(t.budget.consumer, 0.028);
+	NEAR(t.budget.unattributed, 0);
+	mr_trace_fini(&t);
+}
+
 static void test_quantiles_are_right_within_one_percent(void **s)
 {
 	struct mr_times t = { 0 };
@@ -505,6 +531,8 @@ int main(void)
 		cmocka_unit_test(test_the_slowest_samples_have_names_and_steps),
 		cmocka_unit_test(test_samples_without_numbers_hold_their_steps),
 		cmocka_unit_test(test_no_number_is_not_told_as_one),
+		cmocka_unit_test(
+			test_who_makes_its_batches_itself_has_time_of_its_own),
 		cmocka_unit_test(test_quantiles_are_right_within_one_percent),
 		cmocka_unit_test(
 			test_ranks_of_other_machines_are_laid_on_one_clock),
