@@ -188,6 +188,29 @@ def test_samples_made_while_the_consumer_asks_are_inside_next(tmp_path):
         "start", "next", "batch", "sample", "unnamed step", "consume"]
 
 
+def test_arrows_lead_from_where_a_batch_became_ready(tmp_path):
+    """Its last part, of a script; the end of its last span in ours."""
+    path = made(tmp_path, thread(1, "main", "consumer", 77, 77),
+                thread(2, "worker 0", "worker", 80, 80),
+                thread(3, "worker", "worker", 81, 81),
+                chunk(b"SPAN", span(SAMPLE, 1110, 40, 0, 5, 0)
+                      + span(COLLATE, 1150, 30, batch=0)
+                      + span(BATCH, 1100, 90, batch=0), 2),
+                chunk(b"SPAN", span(SAMPLE, 1110, 60, 0, 5, 1)
+                      + span(BATCH, 1020, 160, batch=1)
+                      + span(WORK, 1100, 100), 3),
+                chunk(b"SPAN", b"".join(
+                    span(NEXT, 1200 + 20 * i, 10, batch=i)
+                    + span(CONSUME, 1210 + 20 * i, 10, batch=i)
+                    for i in range(2)), 1), done())
+    events, _ = read_chrome(exported(path, ".json"))
+    check_chrome(events)
+    assert {(e["ph"], e["id"]): (e["tid"], e["ts"]) for e in events
+            if e["ph"] in "sf"} == {
+        ("s", 0): (80, 190), ("f", 0): (77, 210),
+        ("s", 1): (81, 180), ("f", 1): (77, 230)}
+
+
 def test_what_sticks_out_is_cut_off_and_told(tmp_path):
     path = made(tmp_path, thread(1, "w", "worker", 77, 78),
                 chunk(b"SPAN", span(STEP, 5000, 4000, 0, 1, 0)

@@ -149,8 +149,19 @@ static void put_slice(struct chrome *c, const struct mr_roll_thread *t,
 	put_args(c, t, &n->s, n->s.duration - (n->end - n->start));
 }
 
-/* Arrows begin in the span in which the batch became ready, and end in the
- * one in which it was used. */
+/* Spans that the next one is not in have ended, and so have batches: arrows
+ * begin there, in the span in which the batch became ready. */
+static void end_batches(struct chrome *c, const struct mr_roll_thread *t,
+			const struct mr_nested *n, uint32_t last,
+			uint32_t around)
+{
+	for (uint32_t i = last; i != around; i = n[i].parent)
+		if (n[i].s.kind == MR_SPAN_BATCH &&
+		    mr_roll_batch(c->r, n[i].s.batch))
+			put_flow(c, t, 's', n[i].end, n[i].s.batch);
+}
+
+/* Arrows end in the span in which the batch was used. */
 static void put_tree(void *self, const struct mr_roll_thread *t,
 		     const struct mr_nested *n, size_t count)
 {
@@ -162,12 +173,11 @@ static void put_tree(void *self, const struct mr_roll_thread *t,
 
 		if (kind != MR_SPAN_BATCH || !mark)
 			put_slice(c, t, &n[i]);
-		if (!mr_roll_batch(c->r, n[i].s.batch))
-			continue;
-		if (kind == MR_SPAN_BATCH)
-			put_flow(c, t, 's', n[i].start, n[i].s.batch);
-		if (kind == MR_SPAN_CONSUME)
+		if (kind == MR_SPAN_CONSUME &&
+		    mr_roll_batch(c->r, n[i].s.batch))
 			put_flow(c, t, 'f', n[i].start, n[i].s.batch);
+		end_batches(c, t, n, (uint32_t)i,
+			    i + 1 < count ? n[i + 1].parent : MR_NEST_NONE);
 	}
 }
 
