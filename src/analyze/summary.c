@@ -167,15 +167,13 @@ static void add_batches(struct mr_str *s, const struct mr_trace *t)
 		    "head-of-line blocking: %.3f s\n",
 		    (unsigned long long)t->late, (double)t->blocked * 1e-9);
 	for (size_t i = 0; i < n; i++)
-		mr_str_addf(
-			s,
-			"  batch %llu held up others for %.1f ms: %.1f ms "
-			"in preparation by %s\n",
-			(unsigned long long)(t->first_batch +
-					     (uint64_t)(most[i] - t->batch)),
-			(double)most[i]->blocked * 1e-6,
-			(double)(most[i]->ready - most[i]->begun) * 1e-6,
-			thread_name(t, most[i]->thread));
+		mr_str_addf(s,
+			    "  batch %llu held up others for %.1f ms: %.1f ms "
+			    "in preparation by %s\n",
+			    (unsigned long long)most[i]->number,
+			    (double)most[i]->blocked * 1e-6,
+			    (double)(most[i]->ready - most[i]->begun) * 1e-6,
+			    thread_name(t, most[i]->thread));
 	mr_str_addf(s,
 		    "the consumer waited %.3f s for batches and used them "
 		    "%.3f s: it waited %.1f %% of its time\n",
@@ -294,8 +292,7 @@ static void json_blocking(struct mr_json *j, const struct mr_trace *t)
 	mr_json_open(j, "held_up_by", '[');
 	for (size_t i = 0; i < n; i++) {
 		mr_json_open(j, NULL, '{');
-		mr_json_uint(j, "batch",
-			     t->first_batch + (uint64_t)(most[i] - t->batch));
+		mr_json_uint(j, "batch", most[i]->number);
 		mr_json_real(j, "blocked_ms", (double)most[i]->blocked * 1e-6,
 			     9);
 		mr_json_real(j, "prepared_ms",

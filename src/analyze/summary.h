@@ -7,6 +7,7 @@
 #ifndef MR_ANALYZE_SUMMARY_H
 #define MR_ANALYZE_SUMMARY_H
 
+#include "analyze/map.h"
 #include "trace/told.h"
 
 /* Durations: how many, how long, how they are spread. 64 buckets for each
@@ -43,6 +44,7 @@ struct mr_trace_thread {
 
 /* A batch's way; times in ns, 0 when the trace does not say. */
 struct mr_trace_batch {
+	uint64_t number;
 	uint64_t begun, ready; /* prepared */
 	uint64_t asked, taken; /* by the consumer, */
 	uint64_t consumed;     /* until it asked for another */
@@ -68,9 +70,9 @@ struct mr_trace {
 	char *step[256];		/* names; NULL: none */
 	struct mr_trace_thread *thread; /* by number; [0] is none */
 	size_t threads, thread_cap;
-	struct mr_trace_batch *batch; /* from first_batch on */
-	uint64_t first_batch;
+	struct mr_trace_batch *batch; /* those that it names, by number */
 	size_t batches, batch_cap;
+	struct mr_map64 batch_at; /* their places, while it is read */
 
 	uint64_t spans, lost, failed; /* failed: samples */
 	uint64_t samples, bytes;

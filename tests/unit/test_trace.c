@@ -438,6 +438,29 @@ static void test_what_is_cut_off_is_read_up_to_there(void **s)
 	}
 }
 
+/* Who wrote such numbers did not count to them. */
+static void test_batches_far_apart_take_the_room_of_those_there_are(void **s)
+{
+	const uint64_t number[] = { 1u << 31, 0, (1u << 26) - 1,
+				    UINT32_MAX - 1 };
+	struct mr_recorder *r = begin(1);
+	struct mr_ring *c = ring(r, "consumer", "consumer");
+	struct mr_trace t;
+
+	(void)s;
+	for (int i = 0; i < 4; i++)
+		span(c, MR_SPAN_NEXT, i, i + 1, MR_NO_SAMPLE, number[i], 0);
+	assert_int_equal(end(r).lost, 0);
+	read_back(&t);
+	assert_int_equal(t.batches, 4);
+	assert_true(t.batch_cap < 100);
+	for (int i = 1; i < 4; i++)
+		assert_true(t.batch[i - 1].number < t.batch[i].number);
+	assert_int_equal(t.batch[3].number, UINT32_MAX - 1);
+	assert_int_equal(t.wait.total, 4 * MS);
+	mr_trace_fini(&t);
+}
+
 static void test_a_flipped_bit_ends_the_trace_there(void **s)
 {
 	struct stat st;
@@ -537,6 +560,8 @@ int main(void)
 		cmocka_unit_test(
 			test_ranks_of_other_machines_are_laid_on_one_clock),
 		cmocka_unit_test(test_what_is_cut_off_is_read_up_to_there),
+		cmocka_unit_test(
+			test_batches_far_apart_take_the_room_of_those_there_are),
 		cmocka_unit_test(test_a_flipped_bit_ends_the_trace_there),
 		cmocka_unit_test(test_each_span_is_written_or_counted_as_lost),
 		cmocka_unit_test(test_a_full_disk_ends_the_trace_alone),
