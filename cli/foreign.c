@@ -226,55 +226,39 @@ static void nothing_seen(const char *parts, const char *command)
 			command);
 }
 
-/* Then there are files with the ranks' names only. */
-static bool ranked(const char *out)
+void cli_trace_tell(const struct mr_merged *got, bool hint)
 {
-	return access(out, F_OK) != 0;
-}
-
-/* Where it is, and what one does with it. */
-static void tell(const char *out, const struct mr_merged *got, bool hint)
-{
+	const struct mr_made *first = &got->made[0], *last = first + got->n - 1;
 	char n[32];
 
-	fprintf(stderr, "millrace: %s: %s spans", out,
-		mr_str_count(n, got->spans));
-	if (ranked(out))
-		fprintf(stderr,
-			"; of %u rank%s, each in a file of its own, with "
-			".rankN before the extension\n",
-			got->traces, got->traces > 1 ? "s" : "");
-	else if (hint)
+	fprintf(stderr, "millrace: %s", first->path);
+	if (last > first)
+		fprintf(stderr, " to %s, of %zu ranks", last->path, got->n);
+	fprintf(stderr, ": %s spans", mr_str_count(n, got->spans));
+	if (hint)
 		fprintf(stderr,
 			"; `millrace trace %s` says what is in it, with -o "
-			"FILE.html as a page\n",
-			out);
-	else
-		fputs("\n", stderr);
+			"FILE.html as a page",
+			first->path);
+	fputs("\n", stderr);
 }
 
 static int gather(char *const argv[], const struct mr_events *events,
-		  const char *parts, const char *out, int status, bool hint,
-		  struct mr_err *err)
+		  const char *parts, const char *out, int status,
+		  struct mr_merged *got, struct mr_err *err)
 {
 	char *text = meta(argv, events, &status);
-	struct mr_merged got = { 0 };
-	int e = text ? mr_merge(parts, out, text, &got, err) :
+	int e = text ? mr_merge(parts, out, text, got, err) :
 		       mr_err_nomem(err, 1);
 
 	free(text);
 	if (e)
 		return mr_err_prefix(err,
 				     "what was recorded stays in %s: ", parts);
-	if (!got.spans) {
+	if (!got->n)
 		nothing_seen(parts, argv[0]);
-		if (got.parts)
-			unlink(out);
-	}
-	if (got.spans && (hint || ranked(out)))
-		tell(out, &got, hint);
 	cli_child_remove(parts);
-	return got.spans ? 0 : 1;
+	return got->n ? 0 : 1;
 }
 
 /* For whoever comes later, if this process is killed. */
@@ -290,9 +274,9 @@ static void leave_meta(char *const argv[], const struct mr_events *events,
 	free(text);
 }
 
-int cli_trace_parts(const char *parts, const char *out, struct mr_err *err)
+int cli_trace_parts(const char *parts, const char *out, struct mr_merged *got,
+		    struct mr_err *err)
 {
-	struct mr_merged got = { 0 };
 	char path[4096], *text = NULL;
 	size_t n;
 	int e;
@@ -300,25 +284,19 @@ int cli_trace_parts(const char *parts, const char *out, struct mr_err *err)
 	snprintf(path, sizeof(path), "%s/" META, parts);
 	if (mr_file_read(path, META_MAX, &text, &n, err))
 		text = NULL;
-	e = mr_merge(parts, out, text ? text : "{\"foreign\": true}", &got,
-		     err);
+	e = mr_merge(parts, out, text ? text : "{\"foreign\": true}", got, err);
 	free(text);
-	if (e)
-		return e;
-	if (!got.spans) {
-		if (got.parts)
-			unlink(out);
-		return mr_err_set(err, MR_EDATA, "%s: nothing was recorded",
-				  parts);
-	}
-	tell(out, &got, false);
-	fprintf(stderr, "millrace: %s stays: remove it\n", parts);
-	return 0;
+	if (!e && !got->n)
+		e = mr_err_set(err, MR_EDATA, "%s: nothing was recorded",
+			       parts);
+	if (!e)
+		fprintf(stderr, "millrace: %s stays: remove it\n", parts);
+	return e;
 }
 
 int cli_trace_command(char *const argv[], const char *out,
-		      const struct cli_trace_options *o, struct mr_err *err,
-		      int *status)
+		      const struct cli_trace_options *o, struct mr_merged *got,
+		      struct mr_err *err, int *status)
 {
 	struct mr_events events;
 	char *parts = NULL;
@@ -337,7 +315,7 @@ int cli_trace_command(char *const argv[], const char *out,
 		if (e)
 			cli_child_remove(parts);
 		else
-			e = gather(argv, &events, parts, out, *status, o->hint,
+			e = gather(argv, &events, parts, out, *status, got,
 				   err);
 	}
 	free(parts);

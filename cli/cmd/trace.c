@@ -9,7 +9,6 @@
 #include "consume.h"
 #include "core/str.h"
 #include "foreign.h"
-#include "trace/merge.h"
 
 /* A pipeline is looked at for seconds, a command may run for days; primes, so
  * as not to beat with what happens at round ones. */
@@ -147,6 +146,40 @@ static int convert(const char *file, const char *out)
 	return code;
 }
 
+/* A trace that was merged becomes `out`, with its rank in the name. */
+static int convert_made(const struct mr_made *made, const char *out)
+{
+	char *name = made->rank < 0 ? NULL : mr_merge_name(out, made->rank);
+	int code = EXIT_FAILED;
+
+	if (name || made->rank < 0)
+		code = convert(made->path, name ? name : out);
+	free(name);
+	return code;
+}
+
+/* What was merged: told where that was asked for, each rank by itself, and if
+ * it lies aside, made what -o asks for. */
+static int tell_made(const struct trace *o, const struct mr_merged *got,
+		     bool told, bool aside, FILE *to)
+{
+	int code = EXIT_DONE;
+
+	for (size_t i = 0; i < got->n; i++) {
+		const struct mr_made *made = &got->made[i];
+		int c = EXIT_DONE;
+
+		if (told && got->n > 1 && !o->json)
+			fprintf(to, "%srank %d\n", i ? "\n" : "", made->rank);
+		if (told)
+			c = tell_summary(made->path, o->json, to);
+		if (!c && aside)
+			c = convert_made(made, o->out);
+		code = code ? code : c;
+	}
+	return code;
+}
+
 /* Before a run that may take long: can it become that? */
 static int check_out(const char *out)
 {
@@ -197,17 +230,35 @@ static int run_pipeline(const struct cli_args *args, struct trace *o)
 
 /* The command's output, exit code and signals are its own: what we say of it
  * goes to stderr, and is a line unless more is asked for. */
-static int run_command(const struct cli_args *args, const struct trace *o)
+static int trace_command(char *const argv[], const struct trace *o)
 {
 	struct cli_trace_options t = {
 		.hz = o->sample < 0 ? COMMAND_HZ : (int)o->sample,
 		.events = o->loader.events,
-		.hint = !o->summary && !o->json && ends_in(o->out, ".mrt"),
 	};
-	int status, e;
+	bool told = o->summary || o->json, aside;
+	char *file = recording_of(o->out, &aside);
+	struct mr_merged got = { 0 };
 	struct mr_err err;
-	bool aside;
-	char *file;
+	int status, e;
+
+	if (!file)
+		return EXIT_FAILED;
+	e = cli_trace_command(argv, file, &t, &got, &err, &status);
+	if (e < 0)
+		cli_fail(&err);
+	if (!e && !aside && (!told || got.made[0].rank >= 0))
+		cli_trace_tell(&got, !told);
+	if (!e)
+		tell_made(o, &got, told, aside, stderr);
+	mr_merged_fini(&got);
+	free(file);
+	return cli_child_exit(status);
+}
+
+static int run_command(const struct cli_args *args, const struct trace *o)
+{
+	int e;
 
 	if (args->behind > 0 || args->argc == 0)
 		return cli_usage("trace takes a pipeline, or a command after "
@@ -219,18 +270,7 @@ static int run_command(const struct cli_args *args, const struct trace *o)
 	if (e)
 		return e;
 	args->argv[args->argc] = NULL;
-	file = recording_of(o->out, &aside);
-	if (!file)
-		return EXIT_FAILED;
-	e = cli_trace_command(args->argv, file, &t, &err, &status);
-	if (e < 0)
-		cli_fail(&err);
-	if (!e && (o->summary || o->json) && !access(file, F_OK))
-		tell_summary(file, o->json, stderr);
-	if (!e && aside && !access(file, F_OK))
-		convert(file, o->out);
-	free(file);
-	return cli_child_exit(status);
+	return trace_command(args->argv, o);
 }
 
 /* ---- what was recorded before ---- */
@@ -260,18 +300,10 @@ static int check_files(const struct cli_args *args, const char *out)
 	return EXIT_DONE;
 }
 
-/* What was merged into `file` is told, and becomes `out`. */
-static int tell_merged(const struct trace *o, const char *file, bool aside)
-{
-	int code = tell_summary(file, o->json, stdout);
-
-	return !code && aside ? convert(file, o->out) : code;
-}
-
 /* Several ranks' traces become one. */
 static int merge(const struct cli_args *args, const struct trace *o, bool given)
 {
-	struct mr_merged got;
+	struct mr_merged got = { 0 };
 	struct mr_err err;
 	bool aside;
 	char *file;
@@ -291,7 +323,8 @@ static int merge(const struct cli_args *args, const struct trace *o, bool given)
 	code = mr_merge_ranks((const char *const *)args->argv,
 			      (size_t)args->argc, file, &got, &err) ?
 		       cli_fail(&err) :
-		       tell_merged(o, file, aside);
+		       tell_made(o, &got, true, aside, stdout);
+	mr_merged_fini(&got);
 	free(file);
 	return code;
 }
@@ -299,6 +332,7 @@ static int merge(const struct cli_args *args, const struct trace *o, bool given)
 /* The folder FILE.parts, of a command's trace that was cut off. */
 static int run_parts(const char *parts, struct trace *o, bool given)
 {
+	struct mr_merged got = { 0 };
 	struct mr_str name = { 0 };
 	struct mr_err err;
 	bool aside;
@@ -311,12 +345,16 @@ static int run_parts(const char *parts, struct trace *o, bool given)
 	}
 	code = check_out(o->out);
 	file = code ? NULL : recording_of(o->out, &aside);
-	if (!file)
+	if (!file) {
 		code = code ? code : EXIT_FAILED;
-	else if (cli_trace_parts(parts, file, &err))
+	} else if (cli_trace_parts(parts, file, &got, &err)) {
 		code = cli_fail(&err);
-	else if (!access(file, F_OK)) /* else of ranks, one each */
-		code = tell_merged(o, file, aside);
+	} else {
+		if (!aside)
+			cli_trace_tell(&got, false);
+		code = tell_made(o, &got, true, aside, stdout);
+	}
+	mr_merged_fini(&got);
 	free(file);
 	mr_str_fini(&name);
 	return code;

@@ -109,23 +109,41 @@ static double at_least_0(double v)
 	return v > 0 ? v : 0;
 }
 
+/* Steps without a sample: ours work on whole batches. In a process that is
+ * not Millrace's their samples have no numbers, and hold them. */
+static uint64_t after_batch(const struct mr_trace *t,
+			    const struct mr_trace_thread *h)
+{
+	return t->foreign ? 0 : h->after;
+}
+
+/* What the loader took in all: it began epochs, and made batches, within
+ * `next` where there are no workers. */
+static double loading(const struct mr_trace_thread *h)
+{
+	uint64_t batches = h->sum[MR_SPAN_BATCH];
+
+	return seconds(h->sum[MR_SPAN_START] +
+		       (h->own > batches ? h->own : batches));
+}
+
 /*
  * Nested spans: work (in a process that is not Millrace's: batch) holds
  * samples, collating and waits; samples hold steps, of which step 0 is the
- * read.
+ * read. Whoever makes batches itself does all the rest with them.
  */
 static void add_worker(struct mr_trace *t, const struct mr_trace_thread *h)
 {
-	const uint64_t *sum = h->sum;
+	const uint64_t *sum = h->sum, after = after_batch(t, h);
 	double waits = seconds(sum[MR_SPAN_WAIT_IN] + sum[MR_SPAN_WAIT_OUT]);
 	double inside =
-		seconds(sum[MR_SPAN_SAMPLE] + sum[MR_SPAN_COLLATE] + h->after);
+		seconds(sum[MR_SPAN_SAMPLE] + sum[MR_SPAN_COLLATE] + after);
 	double work = seconds(sum[MR_SPAN_WORK]), engine, life;
 
 	if (work > 0) {
 		engine = at_least_0(work - inside - waits);
 	} else {
-		engine = at_least_0(seconds(sum[MR_SPAN_BATCH]) - inside);
+		engine = at_least_0(loading(h) - inside);
 		work = inside + engine + waits;
 	}
 	life = t->foreign ? seconds(h->last - h->first) : t->seconds;
@@ -134,12 +152,15 @@ static void add_worker(struct mr_trace *t, const struct mr_trace_thread *h)
 	t->budget.steps += seconds(sum[MR_SPAN_STEP] - h->read);
 	t->budget.fetch += seconds(h->read);
 	t->budget.samples += at_least_0(seconds(sum[MR_SPAN_SAMPLE]) -
-					seconds(sum[MR_SPAN_STEP] - h->after));
+					seconds(sum[MR_SPAN_STEP] - after));
 	t->budget.collate += seconds(sum[MR_SPAN_COLLATE]);
 	t->budget.wait_in += seconds(sum[MR_SPAN_WAIT_IN]);
 	t->budget.wait_out += seconds(sum[MR_SPAN_WAIT_OUT]);
 	t->budget.engine += engine;
-	t->budget.unattributed += at_least_0(life - work);
+	if (h->own)
+		t->budget.consumer += at_least_0(life - work);
+	else
+		t->budget.unattributed += at_least_0(life - work);
 }
 
 static int by_time(const void *a, const void *b)

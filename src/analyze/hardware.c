@@ -302,6 +302,17 @@ static void counted_line(const struct mr_attribution *a, struct mr_str *out)
 				"were there\n");
 }
 
+/* Why something is not as it should be, and what would help, where there is
+ * something to say. */
+static void add_why(struct mr_str *out, const char *reason, const char *remedy)
+{
+	if (*reason)
+		mr_str_addf(out, ": %s", reason);
+	if (*reason && *remedy)
+		mr_str_addf(out, "; try: %s", remedy);
+	mr_str_add(out, "\n");
+}
+
 /* Events that could not be had: those with the same reason together. */
 static void missing(const struct mr_attribution *a, struct mr_str *out)
 {
@@ -325,7 +336,7 @@ static void missing(const struct mr_attribution *a, struct mr_str *out)
 			mr_str_addf(out, "%s%s", k > i ? ", " : "", f->name);
 			told[k] = true;
 		}
-		mr_str_addf(out, ": %s; try: %s\n", e->reason, e->remedy);
+		add_why(out, e->reason, e->remedy);
 	}
 }
 
@@ -377,9 +388,7 @@ static void print_functions(const struct mr_attribution *a, struct mr_str *out)
 		return;
 	if (!a->samples) {
 		mr_str_add(out, "functions: no samples");
-		if (*a->reason)
-			mr_str_addf(out, ": %s; try: %s", a->reason, a->remedy);
-		mr_str_add(out, "\n");
+		add_why(out, a->reason, a->remedy);
 		return;
 	}
 	mr_str_addf(out,

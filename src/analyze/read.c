@@ -7,7 +7,7 @@
 
 enum {
 	THREADS_MAX = 1 << 20,
-	BATCHES_MAX = 1 << 26, /* far apart: numbers that nobody counted to */
+	BATCHES_MAX = 1 << 27, /* of 32 bytes at least in the file */
 };
 
 const char *mr_trace_step_name(const struct mr_trace *t, uint8_t step)
@@ -127,46 +127,33 @@ static int take_keys(struct mr_trace *t, const struct mr_mrt_chunk *c,
 
 /* ---- spans ---- */
 
+/* Numbers may lie far apart: there is only what is named. */
 static struct mr_trace_batch *batch_of(struct mr_trace *t, uint64_t number,
 				       struct mr_err *err)
 {
-	size_t at;
+	uint32_t at = (uint32_t)t->batches;
 
-	if (!t->batches)
-		t->first_batch = number;
-	if (number < t->first_batch) { /* the first ones overtook each other */
-		size_t more = (size_t)(t->first_batch - number);
-
-		if (mr_grow(&t->batch, &t->batch_cap, t->batches + more,
-			    sizeof(*t->batch), BATCHES_MAX, err))
-			return NULL;
-		memmove(t->batch + more, t->batch,
-			t->batches * sizeof(*t->batch));
-		memset(t->batch, 0, more * sizeof(*t->batch));
-		t->first_batch = number;
-		t->batches += more;
-	}
-	if (number - t->first_batch >= BATCHES_MAX) {
-		mr_err_set(err, MR_EDATA, "batch %llu is too far from %llu",
-			   (unsigned long long)number,
-			   (unsigned long long)t->first_batch);
+	if (mr_map64_get(&t->batch_at, number, &at))
+		return &t->batch[at];
+	if (mr_grow(&t->batch, &t->batch_cap, t->batches + 1, sizeof(*t->batch),
+		    BATCHES_MAX, err) ||
+	    mr_map64_put(&t->batch_at, number, at, err))
 		return NULL;
-	}
-	at = (size_t)(number - t->first_batch);
-	if (at >= t->batches) {
-		if (mr_grow(&t->batch, &t->batch_cap, at + 1, sizeof(*t->batch),
-			    BATCHES_MAX, err))
-			return NULL;
-		memset(t->batch + t->batches, 0,
-		       (at + 1 - t->batches) * sizeof(*t->batch));
-		t->batches = at + 1;
-	}
+	t->batch[t->batches++] = (struct mr_trace_batch){ .number = number };
 	return &t->batch[at];
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const struct mr_trace_batch *x = a, *y = b;
+
+	return (x->number > y->number) - (x->number < y->number);
 }
 
 static int take_batch_span(struct mr_trace *t, const struct mr_mrt_span *s,
 			   uint32_t thread, struct mr_err *err)
 {
+	struct mr_trace_thread *h = &t->thread[thread];
 	struct mr_trace_batch *b;
 	uint64_t end = s->start + s->duration;
 
@@ -179,11 +166,13 @@ static int take_batch_span(struct mr_trace *t, const struct mr_mrt_span *s,
 		b->begun = s->start;
 		b->ready = end;
 		b->thread = thread;
+		h->made = s->batch + 1;
 		t->bytes += s->bytes;
 	} else if (s->kind == MR_SPAN_NEXT) {
 		b->consumer = thread;
 		b->asked = s->start;
 		b->taken = end;
+		h->own += h->made == s->batch + 1 ? s->duration : 0;
 	} else {
 		b->consumed = end;
 	}
@@ -220,10 +209,10 @@ static void note_slow(struct mr_trace *t, const struct mr_mrt_span *s,
 static bool take_step(struct mr_trace *t, struct mr_trace_thread *h,
 		      const struct mr_mrt_span *s)
 {
-	if (s->sample == MR_NO_SAMPLE)
-		h->after += s->duration;
-	else if (!s->step)
+	if (!s->step)
 		h->read += s->duration;
+	else if (s->sample == MR_NO_SAMPLE)
+		h->after += s->duration;
 	t->step_bytes[s->step] += s->bytes;
 	if (h->sample != s->sample || h->batch != s->batch)
 		h->step_ns = 0;
@@ -261,6 +250,7 @@ static int take_span(struct mr_trace *t, uint32_t thread,
 		t->failed += s->flags & MR_SPAN_FAILED ? 1 : 0;
 		ok = mr_times_add(&t->of_sample, s->duration);
 		note_slow(t, s, thread);
+		h->step_ns = 0; /* the next one may have no number, either */
 		break;
 	case MR_SPAN_COLLATE:
 		ok = mr_times_add(&t->of_collate, s->duration);
@@ -345,6 +335,9 @@ int mr_trace_read(struct mr_trace *t, const char *path, struct mr_err *err)
 		for (size_t i = 0; i < t->threads; i++)
 			t->lost += t->thread[i].lost;
 	mr_mrt_close(&m);
+	mr_map64_fini(&t->batch_at);
+	if (t->batches)
+		qsort(t->batch, t->batches, sizeof(*t->batch), by_number);
 	if (!e)
 		e = mr_trace_conclude(t, err);
 	if (e)

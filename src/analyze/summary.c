@@ -9,7 +9,8 @@
 #include "core/json.h"
 #include "core/mem.h"
 
-#define WAIT_IN "waiting for bytes"
+#define WAIT_IN	 "waiting for bytes"
+#define CONSUMER "the consumer's own time"
 
 #define BUDGET(X)                                   \
 	X(steps, "steps")                           \
@@ -18,7 +19,9 @@
 	X(collate, "collating")                     \
 	X(wait_in, WAIT_IN)                         \
 	X(wait_out, "waiting for a free place")     \
-	X(engine, "engine") X(unattributed, "unattributed")
+	X(engine, "engine")                         \
+	X(consumer, CONSUMER)                       \
+	X(unattributed, "unattributed")
 
 enum { BLAMED = 5 };
 
@@ -164,15 +167,13 @@ static void add_batches(struct mr_str *s, const struct mr_trace *t)
 		    "head-of-line blocking: %.3f s\n",
 		    (unsigned long long)t->late, (double)t->blocked * 1e-9);
 	for (size_t i = 0; i < n; i++)
-		mr_str_addf(
-			s,
-			"  batch %llu held up others for %.1f ms: %.1f ms "
-			"in preparation by %s\n",
-			(unsigned long long)(t->first_batch +
-					     (uint64_t)(most[i] - t->batch)),
-			(double)most[i]->blocked * 1e-6,
-			(double)(most[i]->ready - most[i]->begun) * 1e-6,
-			thread_name(t, most[i]->thread));
+		mr_str_addf(s,
+			    "  batch %llu held up others for %.1f ms: %.1f ms "
+			    "in preparation by %s\n",
+			    (unsigned long long)most[i]->number,
+			    (double)most[i]->blocked * 1e-6,
+			    (double)(most[i]->ready - most[i]->begun) * 1e-6,
+			    thread_name(t, most[i]->thread));
 	mr_str_addf(s,
 		    "the consumer waited %.3f s for batches and used them "
 		    "%.3f s: it waited %.1f %% of its time\n",
@@ -188,19 +189,20 @@ static void add_slowest(struct mr_str *s, const struct mr_trace *t)
 	for (size_t i = 0; i < t->slow; i++) {
 		const struct mr_trace_sample *m = &t->slowest[i];
 
-		mr_str_addf(s, "%10.3f ms  ", (double)m->ns * 1e-6);
+		mr_str_addf(s, "%10.3f ms", (double)m->ns * 1e-6);
 		if (m->step_ns)
-			mr_str_addf(s, "%s %.3f ms  ",
+			mr_str_addf(s, "  %s %.3f ms",
 				    mr_trace_step_name(t, m->step),
 				    (double)m->step_ns * 1e-6);
 		if (m->batch != MR_NO_BATCH)
-			mr_str_addf(s, "batch %llu  ",
+			mr_str_addf(s, "  batch %llu",
 				    (unsigned long long)m->batch);
 		if (m->key)
-			mr_str_addf(s, "%s\n", m->key);
-		else
-			mr_str_addf(s, "sample %llu\n",
+			mr_str_addf(s, "  %s", m->key);
+		else if (m->sample != MR_NO_SAMPLE)
+			mr_str_addf(s, "  sample %llu",
 				    (unsigned long long)m->sample);
+		mr_str_add(s, "\n");
 	}
 }
 
@@ -211,6 +213,14 @@ static const char *budget_name(const struct mr_trace *t, const char *name)
 							  name;
 }
 
+static void add_part(struct mr_str *s, const char *name, double part,
+		     double all)
+{
+	if (part > 0 || strcmp(name, CONSUMER) != 0)
+		mr_str_addf(s, "  %-32s %9.3f s %6.1f%%\n", name, part,
+			    100 * per(part, all));
+}
+
 static void add_budget(struct mr_str *s, const struct mr_trace *t)
 {
 	double all = t->thread_seconds, sum = 0;
@@ -219,14 +229,12 @@ static void add_budget(struct mr_str *s, const struct mr_trace *t)
 	if (t->worker_threads > t->workers)
 		mr_str_addf(s, " at a time, %d in all", t->worker_threads);
 	mr_str_addf(s, ", %.3f s: %.3f thread-seconds\n", t->seconds, all);
-#define LINE(key, name)                                                   \
-	mr_str_addf(s, "  %-32s %9.3f s %6.1f%%\n", budget_name(t, name), \
-		    t->budget.key, 100 * per(t->budget.key, all));        \
+#define LINE(key, name)                                        \
+	add_part(s, budget_name(t, name), t->budget.key, all); \
 	sum += t->budget.key;
 	BUDGET(LINE)
 #undef LINE
-	mr_str_addf(s, "  %-32s %9.3f s %6.1f%%\n", "together", sum,
-		    100 * per(sum, all));
+	add_part(s, "together", sum, all);
 }
 
 /* ---- JSON ---- */
@@ -284,8 +292,7 @@ static void json_blocking(struct mr_json *j, const struct mr_trace *t)
 	mr_json_open(j, "held_up_by", '[');
 	for (size_t i = 0; i < n; i++) {
 		mr_json_open(j, NULL, '{');
-		mr_json_uint(j, "batch",
-			     t->first_batch + (uint64_t)(most[i] - t->batch));
+		mr_json_uint(j, "batch", most[i]->number);
 		mr_json_real(j, "blocked_ms", (double)most[i]->blocked * 1e-6,
 			     9);
 		mr_json_real(j, "prepared_ms",
@@ -305,7 +312,8 @@ static void json_slowest(struct mr_json *j, const struct mr_trace *t)
 		const struct mr_trace_sample *m = &t->slowest[i];
 
 		mr_json_open(j, NULL, '{');
-		mr_json_uint(j, "sample", m->sample);
+		if (m->sample != MR_NO_SAMPLE)
+			mr_json_uint(j, "sample", m->sample);
 		if (m->key)
 			mr_json_text(j, "key", said(m->key));
 		if (m->batch != MR_NO_BATCH)

@@ -7,6 +7,7 @@
 #ifndef MR_ANALYZE_SUMMARY_H
 #define MR_ANALYZE_SUMMARY_H
 
+#include "analyze/map.h"
 #include "trace/told.h"
 
 /* Durations: how many, how long, how they are spread. 64 buckets for each
@@ -30,9 +31,12 @@ struct mr_trace_thread {
 	struct mr_told_thread is;
 	uint64_t spans, lost;
 	uint64_t first, last; /* of its spans: start and end */
-	/* ns by kind of span; of the steps, of reads and of those after
-	 * `batch`; requests that overlap are counted each */
+	/* ns by kind of span; of the steps, of reads and of others without a
+	 * sample's number; requests that overlap are counted each */
 	uint64_t sum[MR_SPAN_KINDS], read, after;
+	/* the batch that it made last, + 1; ns of `next` in which it made the
+	 * batch itself, as there are no workers */
+	uint64_t made, own;
 	/* the dearest step so far of the sample at hand */
 	uint64_t sample, batch, step_ns;
 	uint8_t step;
@@ -40,6 +44,7 @@ struct mr_trace_thread {
 
 /* A batch's way; times in ns, 0 when the trace does not say. */
 struct mr_trace_batch {
+	uint64_t number;
 	uint64_t begun, ready; /* prepared */
 	uint64_t asked, taken; /* by the consumer, */
 	uint64_t consumed;     /* until it asked for another */
@@ -65,9 +70,9 @@ struct mr_trace {
 	char *step[256];		/* names; NULL: none */
 	struct mr_trace_thread *thread; /* by number; [0] is none */
 	size_t threads, thread_cap;
-	struct mr_trace_batch *batch; /* from first_batch on */
-	uint64_t first_batch;
+	struct mr_trace_batch *batch; /* those that it names, by number */
 	size_t batches, batch_cap;
+	struct mr_map64 batch_at; /* their places, while it is read */
 
 	uint64_t spans, lost, failed; /* failed: samples */
 	uint64_t samples, bytes;
@@ -96,7 +101,7 @@ struct mr_trace {
 	double seconds, thread_seconds;
 	struct {
 		double steps, fetch, samples, collate, wait_in, wait_out,
-			engine, unattributed;
+			engine, consumer, unattributed;
 	} budget;
 	double busy_consumer, waiting_consumer; /* seconds */
 };

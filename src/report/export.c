@@ -63,6 +63,9 @@ static void tell(const char *file, const struct mr_mrt *m,
 			   "%s: at byte %llu of %zu %s; what is before was "
 			   "exported",
 			   file, (unsigned long long)r->read, m->size, r->cut);
+	else if (!r->done)
+		mr_err_set(err, 0, "%s: %s; what there is was exported", file,
+			   mr_roll_cut(r));
 	else if (r->left_out)
 		mr_err_set(err, 0,
 			   "%s: %llu spans of threads with numbers over %d "

@@ -198,7 +198,7 @@ static void put_slow(struct mr_json *j, const struct mr_page *p)
 	for (size_t i = 0; i < p->slows; i++) {
 		const struct mr_slow *s = &p->slow[i];
 		const struct mr_roll_key *k =
-			mr_roll_key(p->r, s->thread, s->sample);
+			mr_roll_key(p->r, s->thread, s->sample, s->ns);
 		char key[1024] = "";
 
 		if (k)

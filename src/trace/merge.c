@@ -28,8 +28,8 @@ struct part {
 	uint64_t batches, spans;
 	uint64_t lost, end;
 	bool done;
-	int64_t shift; /* ns, from its clock to that of the first */
-	bool ranked;   /* its threads are told with their rank */
+	uint64_t shift; /* ns, from its clock to that of the trace */
+	bool ranked;	/* its threads are told with their rank */
 };
 
 struct merge {
@@ -112,7 +112,7 @@ static int look(struct merge *m, struct part *p)
 		} else if (c.kind == MR_MRT_KIND("SPAN")) {
 			note_spans(p, &c);
 		} else if (c.kind == MR_MRT_KIND("SMPL")) {
-			e = mr_touched_add(&m->touched, c.data, c.size, m->err);
+			mr_touched_add(&m->touched, c.data, c.size);
 		} else if (c.kind == MR_MRT_KIND("DONE") && c.size == 24) {
 			p->done = true;
 			p->lost = mr_le64(c.data + 8);
@@ -200,6 +200,33 @@ static void take_ranks(struct merge *m)
 			p->head.ranks = h->ranks;
 			break;
 		}
+	}
+}
+
+static bool same_rank(const struct part *a, const struct part *b)
+{
+	return a->head.rank == b->head.rank &&
+	       (a->head.ranks > 1) == (b->head.ranks > 1);
+}
+
+/* Samples of functions are the command's: those of a rank that is the only one
+ * are that rank's. */
+static void take_only_rank(struct merge *m)
+{
+	const struct part *only = NULL;
+
+	for (size_t i = 0; i < m->n; i++) {
+		const struct part *p = &m->part[i];
+
+		if (p->spans && only && !same_rank(p, only))
+			return;
+		only = p->spans ? p : only;
+	}
+	for (size_t i = 0; i < m->n && only; i++) {
+		if (m->part[i].spans)
+			continue;
+		m->part[i].head.rank = only->head.rank;
+		m->part[i].head.ranks = only->head.ranks;
 	}
 }
 
@@ -292,7 +319,7 @@ static int put_spans(struct merge *m, struct output *o, const struct part *p,
 	for (size_t i = 0; i < n; i += MR_MRT_SPAN) {
 		mr_mrt_get_span(&s, c->data + i);
 		s.step = step[s.step];
-		s.start += (uint64_t)p->shift;
+		s.start += p->shift;
 		if (s.batch != MR_NO_BATCH)
 			s.batch += o->batch0;
 		mr_mrt_put_span(m->body + i, &s);
@@ -301,7 +328,7 @@ static int put_spans(struct merge *m, struct output *o, const struct part *p,
 	return put_chunk(m, o, "SPAN", thread, m->body, n);
 }
 
-/* Samples of the program counter, at the times of the first clock. */
+/* Samples of the program counter, at the times of the trace's clock. */
 static int put_samples(struct merge *m, struct output *o, const struct part *p,
 		       const struct mr_mrt_chunk *c, uint32_t thread)
 {
@@ -311,8 +338,7 @@ static int put_samples(struct merge *m, struct output *o, const struct part *p,
 	while (c->size - at >= 24) {
 		size_t n = 24 + 8 * (size_t)mr_le16(c->data + at + 16);
 
-		mr_le64_put(m->body + at,
-			    mr_le64(c->data + at) + (uint64_t)p->shift);
+		mr_le64_put(m->body + at, mr_le64(c->data + at) + p->shift);
 		if (n > c->size - at)
 			break;
 		at += n;
@@ -461,8 +487,8 @@ static int copy_part(struct merge *m, struct output *o, const struct part *p)
 	mr_mrt_close(&t);
 	o->threads += most;
 	o->lost += p->lost;
-	if (p->end + (uint64_t)p->shift > o->end)
-		o->end = p->end + (uint64_t)p->shift;
+	if (p->end + p->shift > o->end)
+		o->end = p->end + p->shift;
 	if (!p->done && !was_live(m, p->head.pid))
 		o->complete = false;
 	return e;
@@ -488,22 +514,37 @@ static int copy_parts(struct merge *m, struct output *o, size_t from, size_t to)
 	return 0;
 }
 
+/* As of a trace that begins with the first of them, on the clock that none of
+ * its parts has to be moved to. Of several ranks, it is none's. */
+static void header_of(const struct merge *m, size_t from, size_t to,
+		      struct mr_mrt_header *h)
+{
+	*h = m->part[from].head;
+	h->monotonic += m->part[from].shift;
+	for (size_t i = from; i < to; i++) {
+		const struct part *p = &m->part[i];
+
+		if (p->head.monotonic + p->shift < h->monotonic) {
+			h->monotonic = p->head.monotonic + p->shift;
+			h->realtime = p->head.realtime;
+		}
+		if (!p->shift)
+			h->boot = p->head.boot;
+	}
+	if (m->part[from].ranked) {
+		h->rank = 0;
+		h->ranks = 1;
+	}
+}
+
 static int put_first(struct merge *m, struct output *o, size_t from, size_t to,
 		     const char *meta)
 {
-	const struct mr_mrt_header *first = &m->part[from].head;
-	struct mr_mrt_header h = *first;
+	struct mr_mrt_header h;
 	uint8_t head[MR_MRT_HEADER];
 	int e;
 
-	for (size_t i = from; i < to; i++) {
-		const struct mr_mrt_header *x = &m->part[i].head;
-
-		if (x->monotonic < h.monotonic) {
-			h.monotonic = x->monotonic;
-			h.realtime = x->realtime;
-		}
-	}
+	header_of(m, from, to, &h);
 	mr_mrt_put_header(head, &h);
 	e = put(m, o, head, sizeof(head));
 	return e ? e : put_chunk(m, o, "META", 0, meta, strlen(meta));
@@ -537,6 +578,29 @@ static int put_events(struct merge *m, struct output *o)
 	return e;
 }
 
+static int note_made(struct merge *m, const char *path, int rank)
+{
+	struct mr_merged *g = m->got;
+	char *copy;
+
+	if (mr_grow(&g->made, &g->cap, g->n + 1, sizeof(*g->made), MAX_PARTS,
+		    m->err))
+		return m->err->code;
+	copy = mr_strdup(path, m->err);
+	if (!copy)
+		return m->err->code;
+	g->made[g->n++] = (struct mr_made){ copy, rank };
+	return 0;
+}
+
+void mr_merged_fini(struct mr_merged *g)
+{
+	while (g->n)
+		free(g->made[--g->n].path);
+	free(g->made);
+	*g = (struct mr_merged){ 0 };
+}
+
 static int write_trace(struct merge *m, struct output *o, size_t from,
 		       size_t to, const char *meta)
 {
@@ -558,9 +622,10 @@ static int write_trace(struct merge *m, struct output *o, size_t from,
 	return e;
 }
 
-/* One rank's parts; written under another name until it is whole. */
-static int make_trace(struct merge *m, const char *path, size_t from, size_t to,
-		      const char *meta)
+/* One rank's parts (-1: of none); written under another name until it is
+ * whole. */
+static int make_trace(struct merge *m, const char *path, int rank, size_t from,
+		      size_t to, const char *meta)
 {
 	size_t n = strlen(path) + 8;
 	struct output o = { .path = path, .complete = true };
@@ -581,6 +646,8 @@ static int make_trace(struct merge *m, const char *path, size_t from, size_t to,
 		e = mr_err_sys(m->err, errno, path, "cannot write");
 	if (!e && rename(tmp, path))
 		e = mr_err_sys(m->err, errno, path, "cannot rename to it");
+	if (!e)
+		e = note_made(m, path, rank);
 	if (e)
 		unlink(tmp);
 	while (o.names)
@@ -589,7 +656,6 @@ static int make_trace(struct merge *m, const char *path, size_t from, size_t to,
 	free(o.counts);
 	free(o.joined);
 	free(tmp);
-	m->got->traces++;
 	m->got->spans += o.spans;
 	m->got->complete = m->got->complete && o.complete;
 	return e;
@@ -618,19 +684,13 @@ static int make_rank(struct merge *m, const char *out, size_t from, size_t to,
 	int e;
 
 	if (h->ranks <= 1)
-		return make_trace(m, out, from, to, meta);
+		return make_trace(m, out, -1, from, to, meta);
 	name = mr_merge_name(out, h->rank);
 	if (!name)
 		return mr_err_nomem(m->err, strlen(out));
-	e = make_trace(m, name, from, to, meta);
+	e = make_trace(m, name, h->rank, from, to, meta);
 	free(name);
 	return e;
-}
-
-static bool same_rank(const struct part *a, const struct part *b)
-{
-	return a->head.rank == b->head.rank &&
-	       (a->head.ranks > 1) == (b->head.ranks > 1);
 }
 
 static void end_merge(struct merge *m)
@@ -655,6 +715,7 @@ int mr_merge(const char *folder, const char *out, const char *meta,
 	if (!e && !m.body)
 		e = err->code;
 	take_ranks(&m);
+	take_only_rank(&m);
 	mr_touched_ready(&m.touched);
 	if (m.n)
 		qsort(m.part, m.n, sizeof(*m.part), by_owner);
@@ -667,8 +728,8 @@ int mr_merge(const char *folder, const char *out, const char *meta,
 				break;
 			spans += m.part[k].spans;
 		}
-		/* samples of functions alone belong to no rank */
-		if (spans || k - i == m.n)
+		/* samples of functions of several ranks belong to none */
+		if (spans)
 			e = make_rank(&m, out, i, k, meta);
 	}
 	end_merge(&m);
@@ -677,23 +738,39 @@ int mr_merge(const char *folder, const char *out, const char *meta,
 
 /* ---- ranks ---- */
 
+/* The time of day at 0 of its clock, which files of one boot share: the first
+ * of them says it. */
+static uint64_t zero_of(const struct merge *m, const struct part *p)
+{
+	for (size_t i = 0; i < m->n && p->head.boot; i++) {
+		if (m->part[i].head.boot != p->head.boot)
+			continue;
+		p = &m->part[i];
+		break;
+	}
+	return p->head.realtime - p->head.monotonic;
+}
+
 /*
- * Onto the clock of the first: files of one boot share a clock; else by the
- * time of day, which is as right as the machines keep it.
+ * Onto the clock of the machine that has run longest, where all times of the
+ * others are after 0: by the time of day, which is as right as the machines
+ * keep it.
  */
 static void align(struct merge *m)
 {
-	const struct mr_mrt_header *a = &m->part[0].head;
+	uint64_t first = UINT64_MAX;
 
 	for (size_t i = 0; i < m->n; i++) {
+		uint64_t zero = zero_of(m, &m->part[i]);
+
+		first = zero < first ? zero : first;
+	}
+	for (size_t i = 0; i < m->n; i++) {
 		struct part *p = &m->part[i];
-		const struct mr_mrt_header *h = &p->head;
 
 		p->ranked = true;
 		p->owner = (uint32_t)i; /* no two share batches */
-		if (h->boot != a->boot || !h->boot)
-			p->shift = (int64_t)(h->realtime - h->monotonic) -
-				   (int64_t)(a->realtime - a->monotonic);
+		p->shift = zero_of(m, p) - first;
 	}
 }
 
@@ -722,7 +799,7 @@ int mr_merge_ranks(const char *const *files, size_t n, const char *out,
 		align(&m);
 		mr_touched_ready(&m.touched);
 		got->parts = (unsigned)m.n;
-		e = make_trace(&m, out, 0, m.n, "{}");
+		e = make_trace(&m, out, -1, 0, m.n, "{}");
 	}
 	end_merge(&m);
 	return e;

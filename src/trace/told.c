@@ -59,8 +59,9 @@ void mr_told_thread(const struct mr_mrt_chunk *c, struct mr_told_thread *t)
 	if ((v = mr_told_member(o, "rank"))) {
 		char name[sizeof(t->name)];
 
-		snprintf(name, sizeof(name), "rank %d %.48s",
-			 json_object_get_int(v), t->name);
+		t->ranked = true;
+		t->rank = json_object_get_int(v);
+		snprintf(name, sizeof(name), "rank %d %.48s", t->rank, t->name);
 		memcpy(t->name, name, sizeof(name));
 	}
 	json_object_put(o);

@@ -20,7 +20,8 @@ void mr_told_add(struct json_object *to, struct json_object *from);
 /* THRD. What it does not say stays as it was. */
 struct mr_told_thread {
 	char name[64], role[16]; /* of ranks that were merged: "rank 3 ..." */
-	int pid, tid;
+	int pid, tid, rank;
+	bool ranked; /* it is of one of them */
 };
 
 void mr_told_thread(const struct mr_mrt_chunk *c, struct mr_told_thread *t);

@@ -9,10 +9,54 @@
 #include "core/le.h"
 #include "core/mem.h"
 
-enum { HEAD = 24, MOST = 1 << 28, NUMBERS = 64 };
+enum {
+	HEAD = 24,
+	PAGE = 12, /* bits; what is mapped begins and ends with one */
+	FIRST = 1 << 10,
+	MOST = 1 << 20, /* 4 GB of code */
+	NUMBERS = 64,
+};
 
-int mr_touched_add(struct mr_touched *t, const uint8_t *samples, size_t size,
-		   struct mr_err *err)
+/* ---- the set ---- */
+
+static uint64_t *place_of(const struct mr_touched *t, uint64_t page)
+{
+	size_t at = (size_t)((page + 1) * 0x9e3779b97f4a7c15u >> 32);
+
+	for (at &= t->cap - 1; t->page[at] && t->page[at] != page + 1;)
+		at = (at + 1) & (t->cap - 1);
+	return &t->page[at];
+}
+
+static void grow(struct mr_touched *t)
+{
+	struct mr_touched big = { .cap = t->cap ? 2 * t->cap : FIRST,
+				  .n = t->n };
+
+	if (t->n < MOST)
+		big.page = mr_alloc(big.cap, sizeof(*big.page), NULL);
+	big.all = !big.page;
+	for (size_t i = 0; i < t->cap && big.page; i++)
+		if (t->page[i])
+			*place_of(&big, t->page[i] - 1) = t->page[i];
+	free(t->page);
+	*t = big.all ? (struct mr_touched){ .all = true } : big;
+}
+
+static void touch(struct mr_touched *t, uint64_t page)
+{
+	uint64_t *place;
+
+	if (2 * t->n >= t->cap && !t->all)
+		grow(t);
+	if (t->all)
+		return;
+	place = place_of(t, page);
+	t->n += !*place;
+	*place = page + 1;
+}
+
+void mr_touched_add(struct mr_touched *t, const uint8_t *samples, size_t size)
 {
 	size_t at = 0;
 
@@ -21,14 +65,10 @@ int mr_touched_add(struct mr_touched *t, const uint8_t *samples, size_t size,
 
 		if (8 * n > size - at - HEAD)
 			break;
-		if (mr_grow(&t->at, &t->cap, t->n + n, sizeof(*t->at), MOST,
-			    err))
-			return err->code;
-		for (size_t i = 0; i < n; i++)
-			t->at[t->n++] = mr_le64(samples + at + HEAD + 8 * i);
-		at += HEAD + 8 * n;
+		at += HEAD;
+		for (size_t i = 0; i < n; i++, at += 8)
+			touch(t, mr_le64(samples + at) >> PAGE);
 	}
-	return 0;
 }
 
 static int ascending(const void *a_, const void *b_)
@@ -40,15 +80,22 @@ static int ascending(const void *a_, const void *b_)
 
 void mr_touched_ready(struct mr_touched *t)
 {
-	if (t->n)
-		qsort(t->at, t->n, sizeof(*t->at), ascending);
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->cap; i++)
+		if (t->page[i])
+			t->page[n++] = t->page[i] - 1;
+	if (n)
+		qsort(t->page, n, sizeof(*t->page), ascending);
 }
 
 void mr_touched_fini(struct mr_touched *t)
 {
-	free(t->at);
+	free(t->page);
 	*t = (struct mr_touched){ 0 };
 }
+
+/* ---- lines ---- */
 
 static bool any_within(const struct mr_touched *t, uint64_t from, uint64_t to)
 {
@@ -57,12 +104,12 @@ static bool any_within(const struct mr_touched *t, uint64_t from, uint64_t to)
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
 
-		if (t->at[mid] < from)
+		if (t->page[mid] < from >> PAGE)
 			low = mid + 1;
 		else
 			high = mid;
 	}
-	return low < t->n && t->at[low] < to;
+	return t->all || (low < t->n && t->page[low] << PAGE < to);
 }
 
 /* A line that is not of memory, as `fork PID`, is kept. */

@@ -7,19 +7,22 @@
 #ifndef MR_TRACE_TOUCHED_H
 #define MR_TRACE_TOUCHED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/err.h"
-
+/* Start from { 0 }. What is held grows with the code that ran, not with the
+ * samples; where there is more than can be held, all counts as touched. */
 struct mr_touched {
-	uint64_t *at; /* addresses; sorted by mr_touched_ready() */
+	uint64_t *page; /* a hash table of numbers + 1, 0: free; from
+			 * mr_touched_ready() on, the numbers in order */
 	size_t n, cap;
+	bool all;
 };
 
 /* The samples of a SMPL chunk (docs/trace-format.md). */
-int mr_touched_add(struct mr_touched *t, const uint8_t *samples, size_t size,
-		   struct mr_err *err);
+void mr_touched_add(struct mr_touched *t, const uint8_t *samples, size_t size);
+/* No more are added. */
 void mr_touched_ready(struct mr_touched *t);
 void mr_touched_fini(struct mr_touched *t);
 

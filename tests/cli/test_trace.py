@@ -186,6 +186,7 @@ def test_ranks_are_merged_onto_one_clock(mill, tmp_path):
     both = mill.json("trace", *files, "-o", tmp_path / "both.mrt")
     assert both["samples"] == 600 and both["batches"] == 60
     assert both["workers"] == 2 and both["whole"]
+    assert (both["rank"], both["ranks"]) == (0, 1)
     assert both["spans"] == sum(s["spans"] for s in each)
     assert both["out_of_order"] == 0 and both["head_of_line_seconds"] == 0
     # side by side, not one after the other

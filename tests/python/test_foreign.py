@@ -15,6 +15,7 @@ import time
 import pytest
 from conftest import BUILD, MODULE, ROOT
 from mrt import Trace
+from traces import NEXT, chunk, done, read_chrome, span, thread, trace
 
 BIN = pathlib.Path(os.environ.get("MILLRACE_BIN", ROOT / BUILD / "millrace"))
 BIN = (ROOT / BIN).resolve()
@@ -56,13 +57,14 @@ class Follow:
     def __init__(self, folder):
         self.folder = folder
 
-    def start(self, text, *args, command=None, env=None, **kw):
+    def start(self, text, *args, command=None, env=None, out="t.mrt",
+              options=(), **kw):
         script = self.folder / "train.py"
         script.write_text(START + textwrap.dedent(text))
         clean = {k: v for k, v in os.environ.items()
                  if k not in ("RANK", "WORLD_SIZE", "PYTHONPATH")}
         return subprocess.Popen(
-            [str(BIN), "trace", "-o", str(self.folder / "t.mrt"), "--",
+            [str(BIN), "trace", "-o", str(self.folder / out), *options, "--",
              *(command or [sys.executable, str(script), *map(str, args)])],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True, start_new_session=True,
@@ -421,6 +423,54 @@ def r_words(text):
     return text.split()
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_budget_closes_for_all_kinds_of_data_sets(follow, workers):
+    """Also where samples have no numbers."""
+    text = """
+        class Slow:
+            def __call__(self, x):
+                time.sleep(0.004)
+                return x
+        class Timed(Set):
+            def __init__(self):
+                super().__init__(12)
+                self.transform = Slow()
+            def __getitem__(self, i):
+                return self.transform(torch.zeros(3))
+        class Many(Timed):
+            def __getitems__(self, many):
+                return [self[i] for i in many]
+        class Words(Timed):
+            pass
+        class Stream(IterableDataset):
+            def __init__(self):
+                self.transform = Slow()
+            def __iter__(self):
+                return (self.transform(torch.zeros(3)) for i in range(12))
+        data = globals()[sys.argv[1]]()
+        sampler = list("abcdefghijkl") if sys.argv[1] == "Words" else None
+        for x in DataLoader(data, 3, sampler=sampler,
+                            num_workers=int(sys.argv[2])):
+            time.sleep(0.02)
+        """
+    for kind in "Timed", "Many", "Words", "Stream":
+        told = summary(follow(text, kind, workers).path)
+        budget, whole = told["budget"], told["thread_seconds"]
+        assert all(v >= 0 for v in budget.values())
+        assert sum(budget.values()) == pytest.approx(whole, rel=0.01), kind
+        assert budget["steps"] >= 12 * 0.004
+        if workers:
+            assert budget["consumer"] == 0
+        else:
+            assert 4 * 0.02 <= budget["consumer"]
+            assert budget["unattributed"] == 0
+        # of several in one call, of which it is not known how many there were
+        assert told["samples"] == (4 if kind == "Many" else
+                                   24 if kind == "Stream" and workers else 12)
+        for s in told["slowest"]:
+            assert ("sample" in s) == (kind == "Timed")
+
+
 @pytest.mark.parametrize("how", ["spawn", "forkserver"])
 def test_workers_that_are_not_forked_are_followed(follow, how):
     t = follow("""
@@ -709,6 +759,17 @@ def test_slow_samples_are_called_by_their_paths(follow, workers):
         keys.setdefault(s["sample"], set()).add(s.get("key"))
     for i, names in keys.items():
         assert names <= {None, f"a/{i}.jpg", f"b/{i + 20}.jpg"}
+    # what the trace becomes has the same names
+    for to in "t.json", "t.html":
+        subprocess.run([str(BIN), "trace", str(r.path), "-o",
+                        str(follow.folder / to)], check=True)
+    named = {(s["sample"], round(s["ms"] * 1e6)): s["key"]
+             for s in slow if "key" in s}
+    events, _ = read_chrome(follow.folder / "t.json")
+    found = {(e["args"]["sample"], e["dur"]): e["args"]["key"]
+             for e in events if "key" in e.get("args", {})}
+    assert len(named) > 2 and named.items() <= found.items()
+    assert "a/7.jpg" in (follow.folder / "t.html").read_text()
 
 
 def test_what_a_killed_command_leaves_can_be_read(follow):
@@ -744,27 +805,68 @@ def test_what_a_killed_command_leaves_can_be_read(follow):
 
 # ---- ranks ----
 
+RANKS = """
+import subprocess
+if len(sys.argv) > 1:
+    ranks = [subprocess.Popen([sys.executable, sys.argv[0]], env=dict(
+        os.environ, RANK=str(r), WORLD_SIZE="2")) for r in range(2)]
+    sys.exit(max(p.wait() for p in ranks))
+for x, i in DataLoader(Set(3 + int(os.environ["RANK"])), num_workers=1):
+    pass
+"""
+
+
 def test_ranks_have_traces_of_their_own(follow):
     """Both ways: the command is started per rank, or starts the ranks."""
-    text = """
-        import subprocess
-        if len(sys.argv) > 1:
-            ranks = [subprocess.Popen([sys.executable, sys.argv[0]], env=dict(
-                os.environ, RANK=str(r), WORLD_SIZE="2")) for r in range(2)]
-            sys.exit(max(p.wait() for p in ranks))
-        for x, i in DataLoader(Set(3 + int(os.environ["RANK"])),
-                               num_workers=1):
-            pass
-        """
-    r = follow(text, "launch")
+    r = follow(RANKS, "launch")
     assert not r.path.exists()
+    assert "t.rank0.mrt to " in r.err and "t.rank1.mrt, of 2 ranks" in r.err
     for rank in (0, 1):
         t = r.trace(follow.folder / f"t.rank{rank}.mrt")
         assert (t.rank, t.ranks) == (rank, 2)
         assert len(t.of("next")) == 3 + rank and t.done
-    follow(text, env={"RANK": "4", "WORLD_SIZE": "8"})
+    follow(RANKS, env={"RANK": "4", "WORLD_SIZE": "8"})
     t = r.trace(follow.folder / "t.rank4.mrt")
     assert (t.rank, t.ranks) == (4, 8) and len(t.of("next")) == 7
+    assert "sampling" in t.meta     # what is sampled is all of this rank
+
+
+def test_each_rank_is_told_and_becomes_what_the_name_says(follow):
+    """A trace that was there before is none of them."""
+    old = follow.folder / "t.mrt"
+    old.write_text("old")
+    r = follow(RANKS, "launch", options=["--summary"])
+    assert r.err.index("\nrank 0\n") < r.err.index("\nrank 1\n")
+    assert r.err.count("3 samples in") == r.err.count("4 samples in") == 1
+    for rank in (0, 1):
+        (follow.folder / f"t.rank{rank}.mrt").unlink()
+    r = follow(RANKS, "launch", options=["--json"], out="t.json")
+    told = [json.loads(x) for x in r.err.splitlines() if x[0] == "{"]
+    assert [(t["rank"], t["samples"]) for t in told] == [(0, 3), (1, 4)]
+    for rank in (0, 1):
+        _, other = read_chrome(follow.folder / f"t.rank{rank}.json")
+        assert (other["rank"], other["ranks"]) == (rank, 2)
+    assert old.read_text() == "old"
+    assert sorted(os.listdir(follow.folder)) == [
+        "t.mrt", "t.rank0.json", "t.rank1.json", "train.py"]
+
+
+def test_parts_of_ranks_become_what_the_name_says(tmp_path):
+    parts = tmp_path / "t.mrt.parts"
+    parts.mkdir()
+    (tmp_path / "t.mrt").write_text("old")
+    for rank in (0, 1):
+        (parts / f"{rank}.mrt").write_bytes(trace(
+            thread(1, "main", "consumer", 7 + rank, 7),
+            chunk(b"SPAN", span(NEXT, 2000, 5, batch=0), 1), done(),
+            rank=rank, ranks=2))
+    r = subprocess.run([str(BIN), "trace", str(parts), "-o",
+                        str(tmp_path / "t.csv")], check=True,
+                       capture_output=True, text=True, timeout=PATIENCE)
+    assert r.stdout.startswith("rank 0\n") and "\nrank 1\n" in r.stdout
+    assert (tmp_path / "t.mrt").read_text() == "old"
+    assert sorted(os.listdir(tmp_path)) == [
+        "t.mrt", "t.mrt.parts", "t.rank0.csv", "t.rank1.csv"]
 
 
 # ---- nothing to see ----
@@ -777,6 +879,15 @@ def test_no_loader_is_said(follow, tmp_path):
     assert not r.path.exists()
     r = follow("", command=[str(tmp_path / "none")], code=127)
     assert "cannot be run: No such file" in r.err
+
+
+@pytest.mark.parametrize("out", ["t.mrt", "t.html"])
+def test_what_was_there_stays_where_nothing_was_seen(follow, out):
+    (follow.folder / out).write_text("old")
+    r = follow("", command=["true"], out=out)
+    assert "no DataLoader was seen" in r.err
+    assert (follow.folder / out).read_text() == "old"
+    assert sorted(os.listdir(follow.folder)) == sorted([out, "train.py"])
 
 
 def test_another_sitecustomize_is_still_run(follow, tmp_path):

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import struct
 
 import pytest
 from traces import (BATCH, COLLATE, CONSUME, FETCH, NEXT, SAMPLE, START, STEP,
@@ -87,6 +88,34 @@ def test_slow_samples_have_their_names(recorded):
     assert all(re.fullmatch(r"é \d{3}.bin", k) for k in keys)
 
 
+def keys(path):
+    """{(number, ns): its name or None} of the slowest, by both sinks."""
+    events, _ = read_chrome(exported(path, ".json"))
+    found = {(e["args"]["sample"], e["dur"]): e["args"].get("key")
+             for e in events if e["ph"] == "X" and e["name"] == "sample"}
+    slow = page_data(exported(path, ".html"))["slow"]
+    assert found == {(s["sample"], s["ns"]): s["key"] or None for s in slow}
+    return found
+
+
+def test_samples_of_a_thread_are_named_by_the_time_that_they_took(tmp_path):
+    """Those of a script: of two data sets, the numbers are the same."""
+    def key(sample, ns, name):
+        return struct.pack("<QQ", sample | len(name) << 48, ns) + name
+
+    path = made(tmp_path, thread(1, "worker 0", "worker", 80, 80),
+                thread(2, "worker 1", "worker", 81, 81),
+                chunk(b"SPAN", b"".join(
+                    span(SAMPLE, 2000 + 100 * i, ns, 0, number)
+                    for i, (number, ns) in enumerate(
+                        [(7, 50), (7, 60), (8, 70), (7, 80)])), 1),
+                chunk(b"KEYS", key(7, 50, b"a/7.jpg") + key(7, 80, b"b/7.jpg"),
+                      1),
+                chunk(b"KEYS", key(8, 70, b"a/8.jpg"), 2), done())
+    assert keys(path) == {(7, 50): "a/7.jpg", (7, 60): None, (8, 70): None,
+                          (7, 80): "b/7.jpg"}
+
+
 def test_queue_depth_goes_up_and_down_and_ends_at_none(recorded):
     events, _ = read_chrome(exported(recorded, ".json"))
     depth = [e for e in events if e["name"] == "batches ready"]
@@ -117,6 +146,26 @@ def test_ranks_and_processes_are_named(tmp_path):
     assert (other["rank"], other["ranks"]) == (3, 8)
 
 
+def test_merged_ranks_are_named_by_their_threads(tmp_path):
+    """The trace is of no rank. Of a script, each thread is a process."""
+    def of(rank, pid, name):
+        return chunk(b"THRD", json.dumps(dict(
+            rank=rank, name=name, pid=pid, tid=pid)).encode(), pid)
+
+    spans = [chunk(b"SPAN", span(NEXT, 2000, 5), pid) for pid in (77, 78, 90)]
+    threads = of(0, 77, "main"), of(0, 78, "worker 0"), of(1, 90, "main")
+    for foreign, names in (False, ["rank 0: millrace"] * 2
+                           + ["rank 1: millrace"]), \
+                          (True, ["rank 0 main", "rank 0 worker 0",
+                                  "rank 1 main"]):
+        meta = json.dumps({"foreign": foreign}).encode()
+        path = made(tmp_path, chunk(b"META", meta), *threads, *spans, done())
+        events, other = read_chrome(exported(path, ".json"))
+        assert names == [e["args"]["name"] for e in events
+                         if e["name"] == "process_name"]
+        assert other["ranks"] == 1
+
+
 def test_a_number_of_a_thread_that_ended_may_come_again(tmp_path):
     path = made(tmp_path, thread(1, "worker 0", "worker", 80, 80),
                 thread(2, "worker 0 again", "worker", 80, 80),
@@ -137,6 +186,29 @@ def test_samples_made_while_the_consumer_asks_are_inside_next(tmp_path):
     lanes = check_chrome(read_chrome(exported(path, ".json"))[0])
     assert [e["name"] for e in lanes[77, 77]] == [
         "start", "next", "batch", "sample", "unnamed step", "consume"]
+
+
+def test_arrows_lead_from_where_a_batch_became_ready(tmp_path):
+    """Its last part, of a script; the end of its last span in ours."""
+    path = made(tmp_path, thread(1, "main", "consumer", 77, 77),
+                thread(2, "worker 0", "worker", 80, 80),
+                thread(3, "worker", "worker", 81, 81),
+                chunk(b"SPAN", span(SAMPLE, 1110, 40, 0, 5, 0)
+                      + span(COLLATE, 1150, 30, batch=0)
+                      + span(BATCH, 1100, 90, batch=0), 2),
+                chunk(b"SPAN", span(SAMPLE, 1110, 60, 0, 5, 1)
+                      + span(BATCH, 1020, 160, batch=1)
+                      + span(WORK, 1100, 100), 3),
+                chunk(b"SPAN", b"".join(
+                    span(NEXT, 1200 + 20 * i, 10, batch=i)
+                    + span(CONSUME, 1210 + 20 * i, 10, batch=i)
+                    for i in range(2)), 1), done())
+    events, _ = read_chrome(exported(path, ".json"))
+    check_chrome(events)
+    assert {(e["ph"], e["id"]): (e["tid"], e["ts"]) for e in events
+            if e["ph"] in "sf"} == {
+        ("s", 0): (80, 190), ("f", 0): (77, 210),
+        ("s", 1): (81, 180), ("f", 1): (77, 230)}
 
 
 def test_what_sticks_out_is_cut_off_and_told(tmp_path):
@@ -315,7 +387,7 @@ def test_a_full_disk_leaves_nothing_behind(recorded, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_trace_without_spans_becomes_something(tmp_path, kind):
-    path = made(tmp_path)
+    path = made(tmp_path, done())
     to = exported(path, kind)
     if kind == ".json":
         assert check_chrome(read_chrome(to)[0]) == {}
@@ -335,6 +407,19 @@ def test_a_cut_trace_is_exported_up_to_there(recorded, tmp_path, kind):
         events, other = read_chrome(path.with_suffix(kind))
         check_chrome(events)
         assert "cut off" in other["cut_off"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_trace_that_ends_with_a_whole_chunk_may_be_cut_off(tmp_path, kind):
+    path = made(tmp_path, chunk(b"SPAN", span(STEP, 2000, 5, 1), 1))
+    code, text = export(path, path.with_suffix(kind))
+    assert code == 0 and text.startswith(str(path))
+    assert "was not ended" in text
+    if kind == ".json":
+        assert "not ended" in read_chrome(path.with_suffix(kind))[1]["cut_off"]
+    if kind == ".html":
+        d = page_data(path.with_suffix(kind))
+        assert not d["done"] and not d["cut"]   # which the page tells apart
 
 
 def test_flipped_bits_end_the_trace_where_they_are(tmp_path):
@@ -378,7 +463,8 @@ def test_threads_beyond_all_numbers_are_left_out_and_told(tmp_path):
 
 def test_many_threads(tmp_path):
     one = span(SAMPLE, 2000, 5, 1) + span(COLLATE, 2010, 5)
-    path = made(tmp_path, *[chunk(b"SPAN", one, i) for i in range(1, 65537)])
+    path = made(tmp_path, *[chunk(b"SPAN", one, i) for i in range(1, 65537)],
+                done())
     for kind in KINDS:
         exported(path, kind)
     events, _ = read_chrome(path.with_suffix(".json"))

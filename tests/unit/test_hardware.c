@@ -247,7 +247,9 @@ static void write_trace(void)
 		   "\"hw-counted\",\"unit\":\"\"},{\"name\":\"instructions\","
 		   "\"source\":\"hw-counted\",\"unit\":\"\"},{\"name\":"
 		   "\"cache-misses\",\"source\":\"unavailable\",\"reason\":"
-		   "\"none here\",\"remedy\":\"buy one\"}]}");
+		   "\"none here\",\"remedy\":\"buy one\"},{\"name\":"
+		   "\"task-clock\",\"source\":\"sw-counted\",\"via\":"
+		   "\"getrusage\"}]}");
 	text_chunk("META", 0,
 		   "{\"sampling\":{\"event\":\"cycles\",\"hz\":1000,"
 		   "\"source\":\"hw-sampled\",\"lost\":3}}");
@@ -438,7 +440,7 @@ static void test_the_last_counters_of_each_thread_are_added(void **state)
 	write_trace();
 	assert_int_equal(mr_attribute(&at, textf("%s/t.mrt", top), true, &err),
 			 0);
-	assert_int_equal(at.events, 3);
+	assert_int_equal(at.events, 4);
 	assert_int_equal(at.counted_threads, 2);
 	assert_int_equal(at.event[0].step[1].calls, 40);
 	assert_int_equal(at.event[0].step[1].count, 4000);
@@ -451,7 +453,8 @@ static void test_the_last_counters_of_each_thread_are_added(void **state)
 		mr_hardware_text(textf("%s/t.mrt", top), false, &text, &err),
 		0);
 	assert_non_null(strstr(text, "unavailable: cache-misses: none here; "
-				     "try: buy one"));
+				     "try: buy one\n"));
+	assert_non_null(strstr(text, "by getrusage: task-clock\n"));
 	assert_non_null(strstr(text, "shared with other programs"));
 	assert_non_null(strstr(text, "4.00")); /* instructions per cycle */
 	free(text);
@@ -787,22 +790,52 @@ static void test_only_memory_that_samples_lie_in_is_kept(void **state)
 				   "5000-6000 r-xp c.so";
 	uint8_t sample[24 + 16] = { 0 }, to[sizeof(maps)];
 	struct mr_touched t = { 0 };
-	struct mr_err err;
 	size_t n;
 
 	(void)state;
 	sample[16] = 2;
 	mr_le64_put(sample + 24, 0x5fff);
 	mr_le64_put(sample + 32, 0x2000); /* after the end of the first */
-	assert_int_equal(mr_touched_add(&t, sample, sizeof(sample), &err), 0);
-	/* one that is cut off has no address */
-	assert_int_equal(mr_touched_add(&t, sample, 30, &err), 0);
+	mr_touched_add(&t, sample, sizeof(sample));
+	mr_touched_add(&t, sample, 30); /* cut off: without an address */
 	assert_int_equal(t.n, 2);
 	mr_touched_ready(&t);
 	n = mr_touched_maps(&t, (const uint8_t *)maps, sizeof(maps) - 1, to);
 	assert_int_equal(n, strlen("PIDXfork 7\n5000-6000 r-xp c.so"));
 	assert_memory_equal(to, "PIDXfork 7\n5000-6000 r-xp c.so", n);
 	assert_int_equal(mr_touched_maps(&t, (const uint8_t *)maps, 3, to), 3);
+	mr_touched_fini(&t);
+}
+
+static void test_what_samples_lie_in_grows_with_the_code_alone(void **state)
+{
+	enum { ADDRESSES = 0xffff, PAGES = 300 };
+	static const char maps[] = "PIDX1000-2000 r-xp a.so\n";
+	static uint8_t sample[24 + 8 * ADDRESSES], to[sizeof(maps)];
+	const size_t all = sizeof(maps) - 1;
+	struct mr_touched t = { 0 };
+
+	(void)state;
+	sample[16] = sample[17] = 0xff;
+	for (int turn = 0; turn < 20; turn++) {
+		for (uint64_t i = 0; i < ADDRESSES; i++)
+			mr_le64_put(sample + 24 + 8 * i,
+				    i % PAGES << 12 | (i & 0xfff));
+		mr_touched_add(&t, sample, sizeof(sample));
+	}
+	assert_int_equal(t.n, PAGES);
+	assert_true(t.cap <= 4 * PAGES);
+	/* more than any program has: whatever there is may be touched */
+	for (uint64_t turn = 1; turn < 20; turn++) {
+		for (uint64_t i = 0; i < ADDRESSES; i++)
+			mr_le64_put(sample + 24 + 8 * i, (turn << 16 | i)
+								 << 12);
+		mr_touched_add(&t, sample, sizeof(sample));
+	}
+	mr_touched_ready(&t);
+	assert_int_equal(mr_touched_maps(&t, (const uint8_t *)maps, all, to),
+			 all);
+	assert_memory_equal(to, maps, all);
 	mr_touched_fini(&t);
 }
 
@@ -836,6 +869,8 @@ int main(void)
 		cmocka_unit_test(test_what_is_no_program_is_refused),
 		cmocka_unit_test(test_forked_processes_have_their_parents_maps),
 		cmocka_unit_test(test_only_memory_that_samples_lie_in_is_kept),
+		cmocka_unit_test(
+			test_what_samples_lie_in_grows_with_the_code_alone),
 	};
 
 	return cmocka_run_group_tests(tests, make_top, remove_top);

@@ -8,9 +8,12 @@
 #include <sys/stat.h>
 
 #include "analyze/summary.h"
+#include "trace/merge.h"
 #include "trace/recorder.h"
 
 enum { MS = 1000000 };
+
+#define SECOND ((uint64_t)1000 * MS)
 
 static struct mr_clock ns_clock; /* its ticks are nanoseconds */
 static uint64_t now;		 /* the zero of a test's times */
@@ -187,6 +190,98 @@ static void test_the_slowest_samples_have_names_and_steps(void **s)
 	mr_trace_fini(&t);
 }
 
+static void say(struct mr_recorder *r, const char *meta)
+{
+	assert_true(mr_recorder_chunk(r, "META", 0, meta, strlen(meta)));
+}
+
+/* Of a script's stream: samples without numbers, of 10, 11 and 5 ms. */
+static void record_stream(void)
+{
+	struct mr_recorder *r = begin(2);
+	struct mr_ring *w = ring(r, "worker", "worker 0");
+
+	say(r, "{\"foreign\": true}");
+	mr_recorder_name(r, 1, "resize");
+	span(w, MR_SPAN_WAIT_IN, 0, 2, MR_NO_SAMPLE, 0, 0);
+	span(w, MR_SPAN_STEP, 3, 12, MR_NO_SAMPLE, 0, 1);
+	span(w, MR_SPAN_SAMPLE, 2, 12, MR_NO_SAMPLE, 0, 0);
+	span(w, MR_SPAN_STEP, 12, 14, MR_NO_SAMPLE, 0, 1);
+	span(w, MR_SPAN_SAMPLE, 12, 23, MR_NO_SAMPLE, 0, 0);
+	span(w, MR_SPAN_STEP, 23, 27, MR_NO_SAMPLE, 0, 0);
+	span(w, MR_SPAN_SAMPLE, 23, 28, MR_NO_SAMPLE, 0, 0);
+	span(w, MR_SPAN_COLLATE, 28, 31, MR_NO_SAMPLE, 0, 0);
+	span(w, MR_SPAN_BATCH, 2, 32, MR_NO_SAMPLE, 0, 0);
+	assert_int_equal(end(r).lost, 0);
+}
+
+static void test_samples_without_numbers_hold_their_steps(void **s)
+{
+	static const int took[] = { 11, 10, 5 }, dearest[] = { 2, 9, 4 };
+	struct mr_trace t;
+
+	(void)s;
+	record_stream();
+	read_back(&t);
+	NEAR(t.thread_seconds, 0.032);
+	NEAR(t.budget.wait_in, 0.002);
+	NEAR(t.budget.steps, 0.011);
+	NEAR(t.budget.fetch, 0.004);
+	NEAR(t.budget.samples, 0.011);
+	NEAR(t.budget.collate, 0.003);
+	NEAR(t.budget.engine, 0.001);
+	NEAR(t.budget.unattributed, 0);
+	assert_int_equal(t.slow, 3);
+	/* each its own dearest step, not its batch's */
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(t.slowest[i].ns, took[i] * MS);
+		assert_int_equal(t.slowest[i].step_ns, dearest[i] * MS);
+	}
+	mr_trace_fini(&t);
+}
+
+static void test_no_number_is_not_told_as_one(void **s)
+{
+	struct mr_err err;
+	char *text;
+
+	(void)s;
+	record_stream();
+	for (int json = 0; json < 2; json++) {
+		assert_int_equal(mr_trace_summary(path, json, &text, &err), 0);
+		assert_null(strstr(text, "281474976710656"));
+		assert_non_null(
+			strstr(text, json ? "\"slowest\"" : "batch 0\n"));
+		free(text);
+	}
+}
+
+/* Of a script without workers: asking for a batch is making it. */
+static void test_who_makes_its_batches_itself_has_time_of_its_own(void **s)
+{
+	struct mr_recorder *r = begin(1);
+	struct mr_ring *c = ring(r, "consumer", "main");
+	struct mr_trace t;
+
+	(void)s;
+	say(r, "{\"foreign\": true}");
+	span(c, MR_SPAN_START, 0, 2, MR_NO_SAMPLE, MR_NO_BATCH, 0);
+	span(c, MR_SPAN_SAMPLE, 3, 15, 0, 0, 0);
+	span(c, MR_SPAN_COLLATE, 15, 19, MR_NO_SAMPLE, 0, 0);
+	span(c, MR_SPAN_BATCH, 3, 20, MR_NO_SAMPLE, 0, 0);
+	span(c, MR_SPAN_NEXT, 2, 22, MR_NO_SAMPLE, 0, 0);
+	span(c, MR_SPAN_CONSUME, 22, 50, MR_NO_SAMPLE, 0, 0);
+	assert_int_equal(end(r).lost, 0);
+	read_back(&t);
+	NEAR(t.thread_seconds, 0.050);
+	NEAR(t.budget.samples, 0.012);
+	NEAR(t.budget.collate, 0.004);
+	NEAR(t.budget.engine, 0.006);
+	NEAR(t.budget.consumer, 0.028);
+	NEAR(t.budget.unattributed, 0);
+	mr_trace_fini(&t);
+}
+
 static void test_quantiles_are_right_within_one_percent(void **s)
 {
 	struct mr_times t = { 0 };
@@ -205,6 +300,103 @@ static void test_quantiles_are_right_within_one_percent(void **s)
 	assert_true(mr_times_add(&t, UINT64_MAX));
 	assert_true(mr_times_quantile(&t, 1) > 1e8);
 	mr_times_fini(&t);
+}
+
+/* ---- ranks of several machines ---- */
+
+/* A rank's trace: its machine had been up for so long when it began, at this
+ * time of day; a consumer asks for a batch 500 ms later, and waits 100. */
+static const char *rank_of(int rank, uint64_t boot, uint64_t up, uint64_t day)
+{
+	static char names[3][128];
+	struct mr_mrt_header h = { .pid = 7,
+				   .monotonic = up,
+				   .realtime = day,
+				   .boot = boot,
+				   .rank = rank,
+				   .ranks = 3 };
+	struct mr_mrt_span s = { .start = up + 500 * MS,
+				 .duration = 100 * MS,
+				 .sample = MR_NO_SAMPLE,
+				 .kind = MR_SPAN_NEXT };
+	uint8_t b[MR_MRT_HEADER + 2 * MR_MRT_CHUNK + MR_MRT_SPAN + 64];
+	const char *thread = "{\"name\": \"consumer\"}";
+	size_t n = MR_MRT_HEADER, said = strlen(thread);
+	uint8_t span_[MR_MRT_SPAN];
+
+	mr_mrt_put_header(b, &h);
+	mr_mrt_put_chunk(b + n, "THRD", 1, thread, said);
+	memcpy(b + n + MR_MRT_CHUNK, thread, said);
+	n += MR_MRT_CHUNK + said;
+	mr_mrt_put_span(span_, &s);
+	mr_mrt_put_chunk(b + n, "SPAN", 1, span_, sizeof(span_));
+	memcpy(b + n + MR_MRT_CHUNK, span_, sizeof(span_));
+	put(textf("rank%d.mrt", rank), b, n + MR_MRT_CHUNK + sizeof(span_));
+	snprintf(names[rank], sizeof(names[0]), "%s/rank%d.mrt", top, rank);
+	return names[rank];
+}
+
+/* Merged in this order, batch by batch: the times of day at which they were
+ * asked for, which the merged trace alone tells. */
+static void merge_ranks(const char *const *file, struct mr_trace *t,
+			uint64_t *day)
+{
+	struct mr_merged got;
+	struct mr_err err;
+
+	snprintf(path, sizeof(path), "%s/all.mrt", top);
+	if (mr_merge_ranks(file, 3, path, &got, &err))
+		fail_msg("%s", err.text);
+	assert_int_equal(got.n, 1);
+	assert_string_equal(got.made[0].path, path);
+	mr_merged_fini(&got);
+	read_back(t);
+	assert_int_equal(t->batches, 3);
+	for (int i = 0; i < 3; i++)
+		day[i] = t->batch[i].asked - t->header.monotonic +
+			 t->header.realtime;
+}
+
+/*
+ * Rank 0's machine was started when rank 1's trace had begun, on one that had
+ * run for a day. Rank 2 is on that one, whose time of day was set by 10 ms in
+ * between, which its other clock knows nothing of.
+ */
+static void test_ranks_of_other_machines_are_laid_on_one_clock(void **s)
+{
+	const uint64_t day = 1700000000 * SECOND, up = 86400 * SECOND;
+	const char *file[] = {
+		rank_of(0, 1, SECOND / 5, day + 2 * SECOND),
+		rank_of(1, 2, up, day),
+		rank_of(2, 2, up + 3 * SECOND, day + 3 * SECOND + 10 * MS),
+	};
+	const char *turned[] = { file[2], file[0], file[1] };
+	const uint64_t asked = day + SECOND / 2;
+	struct mr_trace t;
+	uint64_t at[3];
+
+	(void)s;
+	merge_ranks(file, &t, at);
+	assert_int_equal(at[0], asked + 2 * SECOND);
+	assert_int_equal(at[1], asked);
+	assert_int_equal(at[2], asked + 3 * SECOND);
+	assert_int_equal(t.end - t.start, 3 * SECOND + 100 * MS);
+	assert_int_equal(t.header.monotonic, up);
+	assert_int_equal(t.header.boot, 2);
+	/* of no rank; its threads are */
+	assert_int_equal(t.header.rank, 0);
+	assert_int_equal(t.header.ranks, 1);
+	for (int i = 1; i <= 3; i++) {
+		assert_true(t.thread[i].is.ranked);
+		assert_int_equal(t.thread[i].is.rank, i - 1);
+		assert_string_equal(t.thread[i].is.name,
+				    textf("rank %d consumer", i - 1));
+	}
+	mr_trace_fini(&t);
+	merge_ranks(turned, &t, at);
+	assert_int_equal(at[0] - at[2], 3 * SECOND);
+	assert_int_equal(at[1] - at[2], 2 * SECOND - 10 * MS);
+	mr_trace_fini(&t);
 }
 
 /* ---- files that are not whole ---- */
@@ -244,6 +436,29 @@ static void test_what_is_cut_off_is_read_up_to_there(void **s)
 		assert_int_equal(spans < 0, n < MR_MRT_HEADER);
 		before = spans;
 	}
+}
+
+/* Who wrote such numbers did not count to them. */
+static void test_batches_far_apart_take_the_room_of_those_there_are(void **s)
+{
+	const uint64_t number[] = { 1u << 31, 0, (1u << 26) - 1,
+				    UINT32_MAX - 1 };
+	struct mr_recorder *r = begin(1);
+	struct mr_ring *c = ring(r, "consumer", "consumer");
+	struct mr_trace t;
+
+	(void)s;
+	for (int i = 0; i < 4; i++)
+		span(c, MR_SPAN_NEXT, i, i + 1, MR_NO_SAMPLE, number[i], 0);
+	assert_int_equal(end(r).lost, 0);
+	read_back(&t);
+	assert_int_equal(t.batches, 4);
+	assert_true(t.batch_cap < 100);
+	for (int i = 1; i < 4; i++)
+		assert_true(t.batch[i - 1].number < t.batch[i].number);
+	assert_int_equal(t.batch[3].number, UINT32_MAX - 1);
+	assert_int_equal(t.wait.total, 4 * MS);
+	mr_trace_fini(&t);
 }
 
 static void test_a_flipped_bit_ends_the_trace_there(void **s)
@@ -337,8 +552,16 @@ int main(void)
 			test_batches_out_of_order_are_blamed_on_the_one_before),
 		cmocka_unit_test(test_steps_and_the_budget_add_up),
 		cmocka_unit_test(test_the_slowest_samples_have_names_and_steps),
+		cmocka_unit_test(test_samples_without_numbers_hold_their_steps),
+		cmocka_unit_test(test_no_number_is_not_told_as_one),
+		cmocka_unit_test(
+			test_who_makes_its_batches_itself_has_time_of_its_own),
 		cmocka_unit_test(test_quantiles_are_right_within_one_percent),
+		cmocka_unit_test(
+			test_ranks_of_other_machines_are_laid_on_one_clock),
 		cmocka_unit_test(test_what_is_cut_off_is_read_up_to_there),
+		cmocka_unit_test(
+			test_batches_far_apart_take_the_room_of_those_there_are),
 		cmocka_unit_test(test_a_flipped_bit_ends_the_trace_there),
 		cmocka_unit_test(test_each_span_is_written_or_counted_as_lost),
 		cmocka_unit_test(test_a_full_disk_ends_the_trace_alone),

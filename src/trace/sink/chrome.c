@@ -82,7 +82,8 @@ static void put_key(struct chrome *c, const struct mr_roll_key *k)
 static void put_args(struct chrome *c, const struct mr_roll_thread *t,
 		     const struct mr_mrt_span *s, uint64_t off)
 {
-	const struct mr_roll_key *k = mr_roll_key(c->r, t->number, s->sample);
+	const struct mr_roll_key *k =
+		mr_roll_key(c->r, t->number, s->sample, s->duration);
 	struct mr_out *o = c->o;
 
 	PUT(o, ",\"args\":{\"bytes\":");
@@ -148,8 +149,19 @@ static void put_slice(struct chrome *c, const struct mr_roll_thread *t,
 	put_args(c, t, &n->s, n->s.duration - (n->end - n->start));
 }
 
-/* Arrows begin in the span in which the batch became ready, and end in the
- * one in which it was used. */
+/* Spans that the next one is not in have ended, and so have batches: arrows
+ * begin there, in the span in which the batch became ready. */
+static void end_batches(struct chrome *c, const struct mr_roll_thread *t,
+			const struct mr_nested *n, uint32_t last,
+			uint32_t around)
+{
+	for (uint32_t i = last; i != around; i = n[i].parent)
+		if (n[i].s.kind == MR_SPAN_BATCH &&
+		    mr_roll_batch(c->r, n[i].s.batch))
+			put_flow(c, t, 's', n[i].end, n[i].s.batch);
+}
+
+/* Arrows end in the span in which the batch was used. */
 static void put_tree(void *self, const struct mr_roll_thread *t,
 		     const struct mr_nested *n, size_t count)
 {
@@ -161,12 +173,11 @@ static void put_tree(void *self, const struct mr_roll_thread *t,
 
 		if (kind != MR_SPAN_BATCH || !mark)
 			put_slice(c, t, &n[i]);
-		if (!mr_roll_batch(c->r, n[i].s.batch))
-			continue;
-		if (kind == MR_SPAN_BATCH)
-			put_flow(c, t, 's', n[i].start, n[i].s.batch);
-		if (kind == MR_SPAN_CONSUME)
+		if (kind == MR_SPAN_CONSUME &&
+		    mr_roll_batch(c->r, n[i].s.batch))
 			put_flow(c, t, 'f', n[i].start, n[i].s.batch);
+		end_batches(c, t, n, (uint32_t)i,
+			    i + 1 < count ? n[i + 1].parent : MR_NEST_NONE);
 	}
 }
 
@@ -230,16 +241,17 @@ static void put_sort(struct chrome *c, const struct mr_roll_thread *t)
 static void put_process(struct chrome *c, const struct mr_roll_thread *t)
 {
 	const struct mr_mrt_header *h = &c->r->header;
+	bool script = *mr_roll_meta(c->r, "foreign") == 't';
 	struct mr_str name = { 0 };
 
 	if (h->ranks > 1)
 		mr_str_addf(&name, "rank %d of %d: ", h->rank, h->ranks);
-	if ((uint32_t)t->is.pid != h->pid)
+	if (t->is.ranked && !script)
+		mr_str_addf(&name, "rank %d: millrace", t->is.rank);
+	else if (t->is.ranked || (uint32_t)t->is.pid != h->pid)
 		mr_str_add(&name, t->is.name);
 	else
-		mr_str_add(&name, *mr_roll_meta(c->r, "foreign") == 't' ?
-					  "main" :
-					  "millrace");
+		mr_str_add(&name, script ? "main" : "millrace");
 	if (name.failed)
 		c->o->failed = ENOMEM;
 	else
@@ -299,8 +311,8 @@ static void put_head(struct chrome *c)
 			     (c->r->start - c->r->header.monotonic));
 	mr_json_uint(&j, "spans", c->r->spans);
 	mr_json_uint(&j, "spans_lost", c->r->lost);
-	if (c->r->cut)
-		mr_json_text(&j, "cut_off", c->r->cut);
+	if (mr_roll_cut(c->r))
+		mr_json_text(&j, "cut_off", mr_roll_cut(c->r));
 	mr_json_close(&j, '}');
 	PUT(c->o, "{\"displayTimeUnit\":\"ns\",\"otherData\":");
 	if (j.out.failed)

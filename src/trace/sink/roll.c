@@ -117,21 +117,25 @@ static void take_meta(struct mr_roll *r, const struct mr_mrt_chunk *c)
 	json_object_put(j);
 }
 
+/* Of a thread's samples it is said, too, how long each took. */
 static void take_keys(struct mr_roll *r, const struct mr_mrt_chunk *c,
 		      struct mr_err *err)
 {
-	for (size_t at = 0, n; c->size - at >= 8; at += 8 + n) {
+	size_t head = c->thread ? 16 : 8;
+
+	for (size_t at = 0, n; c->size - at >= head; at += head + n) {
 		uint64_t v = mr_le64(c->data + at);
 
 		n = (size_t)(v >> 48);
-		if (n > c->size - at - 8 || r->keys == MR_ROLL_KEYS ||
+		if (n > c->size - at - head || r->keys == MR_ROLL_KEYS ||
 		    mr_grow(&r->key, &r->key_cap, r->keys + 1, sizeof(*r->key),
 			    MR_ROLL_KEYS, err))
 			return;
 		r->key[r->keys++] = (struct mr_roll_key){
 			.sample = v & (((uint64_t)1 << 48) - 1),
+			.ns = c->thread ? mr_le64(c->data + at + 8) : 0,
 			.thread = c->thread,
-			.text = (const char *)c->data + at + 8,
+			.text = (const char *)c->data + at + head,
 			.length = n,
 		};
 	}
@@ -143,7 +147,9 @@ static int by_sample(const void *a, const void *b)
 
 	if (x->sample != y->sample)
 		return x->sample < y->sample ? -1 : 1;
-	return x->thread < y->thread ? -1 : x->thread > y->thread;
+	if (x->thread != y->thread)
+		return x->thread < y->thread ? -1 : 1;
+	return x->ns < y->ns ? -1 : x->ns > y->ns;
 }
 
 /* ---- spans ---- */
@@ -262,6 +268,12 @@ void mr_roll_fini(struct mr_roll *r)
 	*r = (struct mr_roll){ 0 };
 }
 
+/* It may end with a whole chunk, and yet not be at its end. */
+const char *mr_roll_cut(const struct mr_roll *r)
+{
+	return r->cut || r->done ? r->cut : "the recording was not ended";
+}
+
 void mr_roll_spans(struct mr_roll *r, struct mr_mrt *m, mr_roll_fn one,
 		   void *self)
 {
@@ -292,7 +304,7 @@ const char *mr_roll_name(const struct mr_roll *r, const struct mr_mrt_span *s)
 	return s->step ? "unnamed step" : "read";
 }
 
-/* Two data sets of a thread have different samples of one number. */
+/* Two ranks may have different samples of one number. */
 static bool says_else(const struct mr_roll_key *a, const struct mr_roll_key *b)
 {
 	return by_sample(a, b) == 0 &&
@@ -300,10 +312,10 @@ static bool says_else(const struct mr_roll_key *a, const struct mr_roll_key *b)
 		memcmp(a->text, b->text, a->length) != 0);
 }
 
-static const struct mr_roll_key *find_key(const struct mr_roll *r,
-					  uint32_t thread, uint64_t sample)
+static const struct mr_roll_key *
+find_key(const struct mr_roll *r, uint32_t thread, uint64_t sample, uint64_t ns)
 {
-	struct mr_roll_key k = { .sample = sample, .thread = thread };
+	struct mr_roll_key k = { .sample = sample, .thread = thread, .ns = ns };
 	const struct mr_roll_key *p =
 		bsearch(&k, r->key, r->keys, sizeof(k), by_sample);
 
@@ -314,14 +326,14 @@ static const struct mr_roll_key *find_key(const struct mr_roll *r,
 }
 
 const struct mr_roll_key *mr_roll_key(const struct mr_roll *r, uint32_t thread,
-				      uint64_t sample)
+				      uint64_t sample, uint64_t ns)
 {
 	const struct mr_roll_key *p;
 
 	if (!r->keys || sample == MR_NO_SAMPLE)
 		return NULL;
-	p = find_key(r, thread, sample);
-	return p ? p : find_key(r, 0, sample);
+	p = find_key(r, thread, sample, ns);
+	return p ? p : find_key(r, 0, sample, 0);
 }
 
 bool mr_roll_batch(const struct mr_roll *r, uint64_t batch)

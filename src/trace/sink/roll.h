@@ -27,6 +27,7 @@ struct mr_roll_thread {
 struct mr_roll_key {
 	uint64_t sample;
 	uint32_t thread;  /* whose sample; 0: anybody's */
+	uint64_t ns;	  /* that it took, of a thread's */
 	const char *text; /* in the file, not ended by a zero */
 	size_t length;
 };
@@ -51,6 +52,8 @@ struct mr_roll {
 
 int mr_roll_read(struct mr_roll *r, struct mr_mrt *m, struct mr_err *err);
 void mr_roll_fini(struct mr_roll *r);
+/* Why it is not whole, NULL when it is. */
+const char *mr_roll_cut(const struct mr_roll *r);
 
 /* Calls one() for each span, thread by thread as the file has them; spans end
  * within the numbers there are. */
@@ -61,9 +64,11 @@ void mr_roll_spans(struct mr_roll *r, struct mr_mrt *m, mr_roll_fn one,
 
 /* What a span is called: its step, or its kind. */
 const char *mr_roll_name(const struct mr_roll *r, const struct mr_mrt_span *s);
-/* Of a thread's sample; NULL when it is not known. */
+/* Of a thread's sample; NULL when it is not known. A thread may read several
+ * data sets, whose samples have the same numbers: how long it took says which
+ * one is meant. */
 const struct mr_roll_key *mr_roll_key(const struct mr_roll *r, uint32_t thread,
-				      uint64_t sample);
+				      uint64_t sample, uint64_t ns);
 /* Its way is there once from the making to the end. */
 bool mr_roll_batch(const struct mr_roll *r, uint64_t batch);
 /* A text of the META chunks, "" when there is none. */
