@@ -72,7 +72,7 @@ static bool same_type(const struct mr_spec *a, const struct mr_spec *b)
 }
 
 /* Each field has its counterpart, whose id it gets. */
-static int match_fields(struct mr_part *part, const struct mr_fields *fs,
+static int match_fields(struct mr_stored_part *part, const struct mr_fields *fs,
 			const char *dir, struct mr_err *err)
 {
 	bool same = part->in.n == fs->n;
@@ -114,7 +114,7 @@ static uint64_t chosen(const struct mr_plan *plan, struct mr_order_cache *c,
 static int check_keys(const struct mr_plan *plan, bool subset, const char *dir,
 		      struct mr_err *err)
 {
-	const struct mr_part *part = &plan->part;
+	const struct mr_stored_part *part = &plan->part;
 	struct mr_order_cache c = { 0 };
 	char here[1024], there[1024];
 
@@ -158,7 +158,7 @@ static int map_subset(struct mr_plan *plan, struct mr_err *err)
 static int find_samples(struct mr_plan *plan, const char *dir,
 			struct mr_err *err)
 {
-	const struct mr_part *part = &plan->part;
+	const struct mr_stored_part *part = &plan->part;
 	struct mr_err ignored;
 	int e;
 
@@ -178,19 +178,19 @@ int mr_part_plan(struct mr_plan *plan, int i, const struct mr_fields *fs,
 {
 	struct mr_pipeline *p = plan->pipeline;
 	const struct mr_stored_params *o = p->stage[i].self;
-	struct mr_part *part = &plan->part;
+	struct mr_stored_part *part = &plan->part;
 	const struct mr_meta *m;
 	int e = open_set(p, o, threads, err);
 
 	if (e)
 		return mr_err_prefix(err, "stored: ");
 	m = mr_records_meta(p->set.self);
-	*part = (struct mr_part){ .stage = i,
-				  .at = plan->steps,
-				  .source = p->set.source,
-				  .self = p->set.self,
-				  .samples = m->samples,
-				  .in = m->record.fields };
+	*part = (struct mr_stored_part){ .stage = i,
+					 .at = plan->steps,
+					 .source = p->set.source,
+					 .self = p->set.self,
+					 .samples = m->samples,
+					 .in = m->record.fields };
 	if (o->first && (uint64_t)o->first < part->samples)
 		part->samples = (uint64_t)o->first;
 	e = o->check ? check_maker(p, i, o->dir, m, err) : 0;
@@ -209,7 +209,7 @@ int mr_part_plan(struct mr_plan *plan, int i, const struct mr_fields *fs,
 int mr_part_locate(const struct mr_plan *plan, uint64_t index, char *buf,
 		   size_t cap, struct mr_extent *x, struct mr_err *err)
 {
-	const struct mr_part *part = &plan->part;
+	const struct mr_stored_part *part = &plan->part;
 	uint64_t record;
 
 	return mr_part_has(plan, index, &record) ?

@@ -2,7 +2,7 @@
 /*
  * The step `stored`: a part of the samples, the first ones of the data set or
  * some of all over it, has been through the steps before it once, and lies in a
- * prepared set (plan.h: struct mr_part).
+ * prepared set (plan.h: struct mr_stored_part).
  */
 #ifndef MR_PIPE_PART_H
 #define MR_PIPE_PART_H
@@ -18,7 +18,7 @@ int mr_part_plan(struct mr_plan *plan, int i, const struct mr_fields *fs,
 static inline bool mr_part_has(const struct mr_plan *plan, uint64_t index,
 			       uint64_t *record)
 {
-	const struct mr_part *part = &plan->part;
+	const struct mr_stored_part *part = &plan->part;
 
 	*record = part->record ? (uint64_t)part->record[index] - 1 : index;
 	return *record < part->samples;

@@ -55,7 +55,7 @@ enum { MR_MAX_AFTER = 4, MR_MAX_BUFS = 2 * MR_MAX_FIELDS };
 
 /* `stored`: a part of the samples comes from a prepared set, as the steps
  * before would make them. */
-struct mr_part {
+struct mr_stored_part {
 	int stage, at; /* its stage, or 0; how many steps come before it */
 	const struct mr_source *source;
 	const void *self;
@@ -90,7 +90,7 @@ struct mr_plan {
 	struct mr_fields cached;
 	int cached_out[MR_MAX_FIELDS];
 
-	struct mr_part part; /* samples 0: there is none */
+	struct mr_stored_part part; /* samples 0: there is none */
 
 	int outs, ragged;
 	struct mr_out_field out[MR_MAX_FIELDS];

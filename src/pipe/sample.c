@@ -185,7 +185,7 @@ struct giver {
 
 static struct giver giver_of(const struct mr_plan *p, uint64_t index)
 {
-	const struct mr_part *part = &p->part;
+	const struct mr_stored_part *part = &p->part;
 	uint64_t record;
 
 	return mr_part_has(p, index, &record) ?

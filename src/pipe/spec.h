@@ -29,7 +29,7 @@ struct mr_pipeline {
 	int n;
 	struct mr_stage stage[MR_MAX_STEPS];
 	struct mr_stage set; /* the source of a `stored`, once it is open, */
-	uint32_t *record;    /* and struct mr_part's */
+	uint32_t *record;    /* and struct mr_stored_part's */
 	int uncached[2];     /* where a `stored` and a `cache` stood that were
 			      * taken out, or 0 */
 	bool lenient;	     /* for the source: mr_source_env */
