@@ -182,15 +182,23 @@ static double requests(const struct mr_tuning *t, const struct mr_strategy *s,
 		       shared(t, s, n, mr_tuning_block(t, s, n));
 }
 
+/* Cold, as it is: in the job's order, or in the other one that there may be,
+ * block order. */
+static const struct mr_figure *cold_of(const struct mr_tuning *t,
+				       const struct mr_tune_split *s, int order)
+{
+	return order != t->order && s->block.n ? &s->block : &s->cold;
+}
+
 /* Seconds of a sample from the disk as it is: of sets that were measured, by
  * the line through them that fits best. */
-static double line(const struct mr_tuning *t, bool block, double bytes)
+static double line(const struct mr_tuning *t, int order, double bytes)
 {
 	double n = 0, x = 0, y = 0, xx = 0, xy = 0, slope, at;
 
 	for (int i = 0; i < t->splits; i++) {
 		const struct mr_tune_split *s = &t->split[i];
-		const struct mr_figure *f = block ? &s->block : &s->cold;
+		const struct mr_figure *f = cold_of(t, s, order);
 		double w;
 
 		if (s->stage < 0 || !f->n || !(f->mean > 0))
@@ -222,7 +230,6 @@ static double storage_rate(const struct mr_tuning *t,
 {
 	const struct mr_tune_split *sp = split_of(t, s);
 	double bytes = mr_strategy_bytes(t, s), seconds;
-	bool block = s->order != MR_ORDER_SHUFFLE;
 
 	if (*t->profile)
 		return mr_model_storage(&t->limits, bytes, requests(t, s, n),
@@ -230,12 +237,11 @@ static double storage_rate(const struct mr_tuning *t,
 	if (sp->direct)
 		return 0; /* the workers' waiting has it */
 	if (sp->stage < 0 || codec_of(t, s)->ratio == 1) {
-		const struct mr_figure *f =
-			block && sp->block.n ? &sp->block : &sp->cold;
+		const struct mr_figure *f = cold_of(t, sp, s->order);
 
 		return f->n ? f->mean : 0;
 	}
-	seconds = line(t, block, bytes);
+	seconds = line(t, s->order, bytes);
 	return seconds > 0 ? 1 / seconds : 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "core/mem.h"
 #include "core/rng.h"
 #include "tune/tuning.h"
 
@@ -188,6 +189,46 @@ static void test_neighbours_share_a_request_in_block_order(void **state)
 		assert_true(t.strategy[i].split > 0 ||
 			    t.strategy[i].order == MR_ORDER_SHUFFLE);
 	done(&t);
+}
+
+/* 100 MB/s, and 5 ms for each sample where neighbours are not read together. */
+static void measure_cold(struct mr_tuning *t, bool together)
+{
+	for (int i = 0; i < t->splits; i++) {
+		struct mr_tune_split *s = &t->split[i];
+
+		s->cold = about(1 / (s->bytes / 100e6 + (together ? 0 : 5e-3)));
+		if (t->other_order && s->stage >= 0)
+			s->block = about(1 / (s->bytes / 100e6));
+	}
+}
+
+static void test_packed_sets_are_read_as_those_that_were_measured(void **state)
+{
+	static const int orders[] = { MR_ORDER_SHUFFLE, MR_ORDER_SEQUENTIAL,
+				      MR_ORDER_BLOCK };
+	struct mr_tuning t;
+
+	(void)state;
+	for (size_t i = 0; i < MR_COUNT(orders); i++) {
+		bool shuffled = orders[i] == MR_ORDER_SHUFFLE;
+
+		photos(&t);
+		t.order = orders[i];
+		t.other_order = shuffled;
+		add_codec(&t, 3, "lz4", 1.5, 400e6, 5e9);
+		measure_cold(&t, !shuffled);
+		judge(&t);
+		/* 180 KB */
+		assert_near(find(&t, 3, 1, t.order, 2, MR_CACHE_NONE, 0)->warm,
+			    1 / (1.8e-3 + (shuffled ? 5e-3 : 0)), 0.01);
+		if (shuffled)
+			assert_near(find(&t, 3, 1, MR_ORDER_BLOCK, 2,
+					 MR_CACHE_NONE, 0)
+					    ->warm,
+				    1 / 1.8e-3, 0.01);
+		done(&t);
+	}
 }
 
 static void test_caches_answer_for_what_they_hold(void **state)
@@ -682,6 +723,8 @@ int main(void)
 		cmocka_unit_test(test_a_slow_storage_is_the_limit),
 		cmocka_unit_test(
 			test_neighbours_share_a_request_in_block_order),
+		cmocka_unit_test(
+			test_packed_sets_are_read_as_those_that_were_measured),
 		cmocka_unit_test(test_caches_answer_for_what_they_hold),
 		cmocka_unit_test(test_the_goal_decides),
 		cmocka_unit_test(test_an_accelerator_caps_what_is_of_use),
