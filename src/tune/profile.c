@@ -212,9 +212,11 @@ static int time_storage(struct mr_tuner *u, struct mr_tune_split *s,
 			const char *dir, struct mr_err *err)
 {
 	struct mr_tuning *t = u->t;
+	const struct mr_strategy at = { .split = (int)(s - t->split) };
 	struct mr_str text = { 0 };
 	struct mr_timed r = { .threads = t->threads,
 			      .order = t->order,
+			      .block = mr_tuning_block(t, &at, t->sampled),
 			      .subset = s->stage < 0 ? u->subset : 0,
 			      .storage = "",
 			      .evict = s->stage >= 0 || !u->remote,
