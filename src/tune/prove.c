@@ -110,7 +110,7 @@ static int measure(struct mr_tuner *u, const struct mr_strategy *s,
 	if (mr_tuner_tell(u, words.text))
 		e = mr_err_set(err, MR_ESTATE, "stopped");
 	if (!e && t->split[set.split].stage >= 0)
-		e = mr_tuner_store(u, &set, dir, sizeof(dir), NULL, NULL, err);
+		e = mr_tuner_store(u, &set, dir, sizeof(dir), NULL, err);
 	if (!e)
 		e = time_one(u, s, dir, seconds, times, f, err);
 	if (e && e != MR_ESTATE)

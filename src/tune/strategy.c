@@ -12,6 +12,8 @@
 #include "store/shard.h"
 #include "tune/tuning.h"
 
+#define SPARE 1.03
+
 bool mr_strategy_alike(const struct mr_strategy *a, const struct mr_strategy *b)
 {
 	return a->split == b->split && a->codec == b->codec &&
@@ -65,16 +67,22 @@ double mr_strategy_bytes(const struct mr_tuning *t, const struct mr_strategy *s)
 	return split_of(t, s)->bytes / codec_of(t, s)->ratio;
 }
 
+/* What its cache holds of a sample. */
+static double entry_bytes(const struct mr_tuning *t,
+			  const struct mr_strategy *s)
+{
+	return s->cache == MR_CACHE_PAGE ?
+		       mr_strategy_bytes(t, s) :
+		       t->split[s->cache_at].plain + MR_RAM_HEAD;
+}
+
 double mr_strategy_share(const struct mr_tuning *t, const struct mr_strategy *s)
 {
-	double each, share;
+	double share;
 
 	if (s->cache == MR_CACHE_NONE)
 		return 0;
-	each = s->cache == MR_CACHE_PAGE ?
-		       mr_strategy_bytes(t, s) :
-		       t->split[s->cache_at].plain + MR_RAM_HEAD;
-	share = t->memory / (each * (double)t->samples);
+	share = t->memory / (entry_bytes(t, s) * (double)t->samples);
 	return share < 1 ? share : 1;
 }
 
@@ -373,19 +381,28 @@ int mr_tuning_list(struct mr_tuning *t, struct mr_err *err)
 
 /* ---- what a strategy takes ---- */
 
+/* Of its cache. What one sample takes is the mean of some: for all of them
+ * there is a little more, since what does not fit is missed in each epoch. */
+static double cache_bytes(const struct mr_tuning *t,
+			  const struct mr_strategy *s)
+{
+	double all = entry_bytes(t, s) * (double)t->samples;
+
+	if (s->cache == MR_CACHE_RAM && s->cache_share >= 1)
+		return floor(fmin(SPARE * all, t->memory));
+	return ceil(s->cache_share * all);
+}
+
 void mr_strategy_predict(const struct mr_tuning *t, struct mr_strategy *s)
 {
 	const struct mr_strategy set = mr_strategy_set(s);
 	const struct mr_tune_split *sp = split_of(t, &set);
 	const struct mr_tune_codec *c = codec_of(t, &set);
-	double n = (double)t->samples, each, make;
+	double n = (double)t->samples, make;
 	double stored = s->mixed ? s->part * n : sp->stage < 0 ? 0 : n;
 
 	s->cache_share = mr_strategy_share(t, s);
-	each = s->cache == MR_CACHE_PAGE ?
-		       mr_strategy_bytes(t, s) :
-		       t->split[s->cache_at].plain + MR_RAM_HEAD;
-	s->cache_bytes = ceil(s->cache_share * n * each);
+	s->cache_bytes = cache_bytes(t, s);
 	s->storage = mr_strategy_bytes(t, s) * n;
 	s->added = stored * mr_strategy_bytes(t, &set);
 	s->shards = stored > 0 ?

@@ -7,6 +7,7 @@
 
 #include "core/clock.h"
 #include "diagnose/trial.h"
+#include "store/packer.h"
 #include "tune/tuner.h"
 
 double mr_tuner_seconds(const struct mr_tuner *u)
@@ -132,9 +133,27 @@ static int store(struct mr_tuner *u, const struct mr_strategy *s,
 	return e;
 }
 
+static void learn(struct mr_tune_split *s, const struct mr_store_report *r)
+{
+	const struct mr_stats *st = &r->stats;
+
+	s->bytes = (double)r->bytes / (double)r->samples;
+	for (size_t i = 0; i < st->steps; i++) {
+		const struct mr_step_stats *step = &st->step[i];
+
+		if (step->calls && !strcmp(step->name, mr_pack_record.name))
+			s->plain = (double)step->bytes_in / (double)step->calls;
+	}
+	if (st->seconds > 0) {
+		double v =
+			(double)st->samples / (st->seconds + r->sync_seconds);
+
+		s->offline = mr_figure_of(&v, 1);
+	}
+}
+
 int mr_tuner_store(struct mr_tuner *u, const struct mr_strategy *s, char *path,
-		   size_t cap, double *bytes, struct mr_figure *rate,
-		   struct mr_err *err)
+		   size_t cap, struct mr_tune_split *learns, struct mr_err *err)
 {
 	struct mr_store_report r;
 	int e;
@@ -145,13 +164,7 @@ int mr_tuner_store(struct mr_tuner *u, const struct mr_strategy *s, char *path,
 	if (e)
 		return e;
 	mr_scratch_warm(path);
-	if (bytes)
-		*bytes = (double)r.bytes / (double)r.samples;
-	if (rate && r.stats.seconds > 0) {
-		double v = (double)r.stats.samples /
-			   (r.stats.seconds + r.sync_seconds);
-
-		*rate = mr_figure_of(&v, 1);
-	}
+	if (learns)
+		learn(learns, &r);
 	return 0;
 }

@@ -54,10 +54,11 @@ int mr_tuner_storing(int on_error);
 /* "records DIR". */
 void mr_tuner_add_read(struct mr_str *text, const char *dir);
 
-/* The set of a strategy, made of the sample unless it is there: its path, the
- * bytes of a record, and the rate at which it was made. */
+/* The set of a strategy, made of the sample unless it is there, and its path.
+ * learns: of a set that is not packed, the split that is told what its samples
+ * take and how fast it was made; or NULL. */
 int mr_tuner_store(struct mr_tuner *u, const struct mr_strategy *s, char *path,
-		   size_t cap, double *bytes, struct mr_figure *rate,
+		   size_t cap, struct mr_tune_split *learns,
 		   struct mr_err *err);
 
 /* Takes the pipeline apart, and chooses the sample. */

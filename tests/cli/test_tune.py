@@ -93,6 +93,17 @@ def test_sizes_are_those_of_prepare(mill, result, photos, tmp_path):
             made["bytes"] / made["samples"], rel=near)
 
 
+def test_what_a_sample_takes_is_the_mean_of_all_of_them(mill, tmp_path):
+    """Two of sixty are large: a few would not tell."""
+    for name, count, size in (("a", 58, "40x30"), ("b", 2, "800x600")):
+        mill("synth", "images", tmp_path / "in" / name, "--count", count,
+             "--classes", 1, "--size", size)
+    got = tune(mill, f"files {tmp_path / 'in'} | decode_image | flip | batch 4",
+               "--max-memory", "0")
+    made = {s["name"]: s for s in got["splits"]}["decode_image"]
+    assert made["plain_bytes"] == pytest.approx(made["bytes"], rel=0.02)
+
+
 def test_apply_makes_the_set_and_the_same_batches(mill, photos, tmp_path):
     out, file = tmp_path / "a set", tmp_path / "new.txt"
     # Nothing but speed counts, and there is no other way to it.

@@ -246,11 +246,30 @@ static void test_caches_answer_for_what_they_hold(void **state)
 	assert_near(s->cache_share, 0.5, 0.001);
 	assert_near(s->warm, 2 * 50e6 / 110e3, 0.05);
 	assert_near(s->cold, 50e6 / 110e3, 0.01);
+	assert_true(s->cache_bytes <= t.memory + 1);
 	/* All of the raw files fit: no storage at all. */
 	s = find(&t, 0, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_PAGE, 0);
 	assert_near(s->cache_share, 1, 0);
 	assert_near(s->warm, 800, 0.001);
 	done(&t);
+}
+
+/* What a sample takes is the mean of some. */
+static void test_a_cache_of_all_has_room_to_spare(void **state)
+{
+	const double all = 1e6 * (270e3 + 192), room[] = { 1e13, 1.01 * all };
+	struct mr_tuning t;
+
+	(void)state;
+	for (size_t i = 0; i < MR_COUNT(room); i++) {
+		photos(&t);
+		t.memory = room[i];
+		judge(&t);
+		assert_near(find(&t, 0, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_RAM, 3)
+				    ->cache_bytes,
+			    fmin(1.03 * all, room[i]), 1e-6);
+		done(&t);
+	}
 }
 
 static void test_the_goal_decides(void **state)
@@ -726,6 +745,7 @@ int main(void)
 		cmocka_unit_test(
 			test_packed_sets_are_read_as_those_that_were_measured),
 		cmocka_unit_test(test_caches_answer_for_what_they_hold),
+		cmocka_unit_test(test_a_cache_of_all_has_room_to_spare),
 		cmocka_unit_test(test_the_goal_decides),
 		cmocka_unit_test(test_an_accelerator_caps_what_is_of_use),
 		cmocka_unit_test(test_weights_stand_equal_values),
