@@ -16,15 +16,6 @@ enum { BEST = 3, ROUNDS = 6, FINALISTS = 4, TURNS = 3 };
 #define OVER	  54.0
 #define LITTLE	  3.0 /* at any scale */
 
-#define NEAR 0.1 /* the best one: finalists */
-
-/* Can it be seen here? A page cache that holds a part needs a storage that is
- * imitated. */
-static bool provable(const struct mr_tuning *t, const struct mr_strategy *s)
-{
-	return s->cache != MR_CACHE_PAGE || *t->profile || s->cache_share >= 1;
-}
-
 /* The storage as the strategy has it. */
 static void storage_of(const struct mr_tuner *u, const struct mr_strategy *s,
 		       char *to, size_t cap)
@@ -145,7 +136,7 @@ static int prove(struct mr_tuner *u, int i, struct mr_err *err)
 {
 	struct mr_strategy *s = &u->t->strategy[i];
 
-	if (s->measured.n || s->tried || !provable(u->t, s))
+	if (s->measured.n || s->tried || !mr_strategy_provable(u->t, s))
 		return 0;
 	s->tried = true;
 	return measure(u, s, PROOF, u->o->exhaustive ? u->o->repeats : 1,
@@ -153,24 +144,6 @@ static int prove(struct mr_tuner *u, int i, struct mr_err *err)
 }
 
 /* ---- finals ---- */
-
-/* The next best of those that were measured, and are near the best. */
-static int next_finalist(const struct mr_tuning *t, const int *have, int n)
-{
-	int next = -1;
-
-	for (int i = 0; i < t->strategies; i++) {
-		const struct mr_strategy *s = &t->strategy[i];
-		bool out = !s->allowed || !s->measured.n ||
-			   s->score < t->strategy[t->best].score * (1 - NEAR);
-
-		for (int k = 0; k < n; k++)
-			out |= have[k] == i;
-		if (!out && (next < 0 || s->score > t->strategy[next].score))
-			next = i;
-	}
-	return next;
-}
 
 /* Is there the time for another turn? */
 static bool turn_in_time(const struct mr_tuner *u, const int *who, int n)
@@ -208,7 +181,7 @@ static int finals(struct mr_tuner *u, struct mr_err *err)
 	int who[FINALISTS], n = 0, turns = 0, e = 0;
 
 	while (t->best >= 0 && n < FINALISTS &&
-	       (who[n] = next_finalist(t, who, n)) >= 0)
+	       (who[n] = mr_tuning_finalist(t, who, n)) >= 0)
 		n++;
 	if (n < 2)
 		return 0;
@@ -227,26 +200,6 @@ static int finals(struct mr_tuner *u, struct mr_err *err)
 
 /* ---- which ---- */
 
-/* The best that has not been measured, unlike all that have; -1: there is
- * none. */
-static int next_best(const struct mr_tuning *t)
-{
-	int best = -1;
-
-	for (int i = 0; i < t->strategies; i++) {
-		const struct mr_strategy *s = &t->strategy[i];
-		bool known = !s->allowed || s->threads != t->threads ||
-			     s->tried || !provable(t, s);
-
-		for (int k = 0; k < t->strategies && !known; k++)
-			known = t->strategy[k].measured.n &&
-				mr_strategy_alike(s, &t->strategy[k]);
-		if (!known && (best < 0 || s->score > t->strategy[best].score))
-			best = i;
-	}
-	return best;
-}
-
 /* Whatever has come to the top by what was measured. */
 static int prove_top(struct mr_tuner *u, struct mr_err *err)
 {
@@ -256,7 +209,8 @@ static int prove_top(struct mr_tuner *u, struct mr_err *err)
 	for (int i = 0; !e && i < ROUNDS && t->best >= 0; i++) {
 		const struct mr_strategy *best = &t->strategy[t->best];
 
-		if (best->tried || !provable(t, best) || !in_time(u, t->best))
+		if (best->tried || !mr_strategy_provable(t, best) ||
+		    !in_time(u, t->best))
 			break;
 		e = prove(u, t->best, err);
 		mr_tuning_judge(t);
@@ -275,7 +229,7 @@ static int prove_best(struct mr_tuner *u, struct mr_err *err)
 	if (!e && t->offline >= 0)
 		e = prove(u, t->offline, err);
 	for (int i = 0; !e && i < BEST; i++) {
-		int k = next_best(t);
+		int k = mr_tuning_next(t);
 
 		if (k < 0 || !in_time(u, k))
 			break;

@@ -165,6 +165,17 @@ struct mr_strategy mr_strategy_set(const struct mr_strategy *s);
  * was measured corrects what was predicted. */
 void mr_tuning_judge(struct mr_tuning *t);
 
+/* Can it be measured here? A page cache that holds a part needs a storage that
+ * is imitated. */
+bool mr_strategy_provable(const struct mr_tuning *t,
+			  const struct mr_strategy *s);
+
+/* What to measure next: the best that has not been, unlike all that have; and
+ * in the finals the next best of those that have, and are near the best,
+ * without the n that are in them already. -1: there is none. */
+int mr_tuning_next(const struct mr_tuning *t);
+int mr_tuning_finalist(const struct mr_tuning *t, const int *have, int n);
+
 /* Steady rate of a strategy over n of the samples, by the model alone. */
 double mr_strategy_rate(const struct mr_tuning *t, const struct mr_strategy *s,
 			uint64_t n, bool warm);
