@@ -35,6 +35,7 @@ int mr_tuning_finalist(const struct mr_tuning *t, const int *have, int n)
 	for (int i = 0; i < t->strategies; i++) {
 		const struct mr_strategy *s = &t->strategy[i];
 		bool out = !s->allowed || !s->measured.n ||
+			   s->threads != t->threads ||
 			   s->score < t->strategy[t->best].score * (1 - NEAR);
 
 		for (int k = 0; k < n; k++)

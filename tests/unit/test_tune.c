@@ -433,6 +433,38 @@ static void test_what_measuring_cannot_tell_apart_is_a_tie(void **state)
 	done(&t);
 }
 
+static void test_finals_are_between_those_that_may_be_chosen(void **state)
+{
+	struct mr_tuning t;
+	int have, k;
+
+	(void)state;
+	photos(&t);
+	judge(&t);
+	have = t.best;
+	/* As fast with one thread, which is not the question. */
+	for (int i = 0; i < t.strategies; i++) {
+		struct mr_strategy *s = &t.strategy[i];
+
+		if (s->split == 3)
+			s->measured =
+				about(t.strategy[t.best].sampled *
+				      (s->threads == t.threads ? 1 : 1.1));
+	}
+	mr_tuning_judge(&t);
+	assert_int_equal(mr_tuning_finalist(&t, &have, 0), t.best);
+	assert_int_equal(mr_tuning_finalist(&t, &have, 1), -1);
+	/* one that is 5 % behind is in them */
+	k = (int)(find(&t, 2, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_NONE, 0) -
+		  t.strategy);
+	t.split[2].curve[1].rate = t.split[2].ahead = about(8000 * 0.95);
+	t.split[2].offline = about(900);
+	mr_tuning_judge(&t);
+	t.strategy[k].measured = about(t.strategy[k].sampled);
+	assert_int_equal(mr_tuning_finalist(&t, &have, 1), k);
+	done(&t);
+}
+
 static void test_epochs_from_which_it_pays(void **state)
 {
 	struct mr_tuning t;
@@ -753,6 +785,8 @@ int main(void)
 		cmocka_unit_test(test_of_equals_the_simpler_one),
 		cmocka_unit_test(
 			test_what_measuring_cannot_tell_apart_is_a_tie),
+		cmocka_unit_test(
+			test_finals_are_between_those_that_may_be_chosen),
 		cmocka_unit_test(test_epochs_from_which_it_pays),
 		cmocka_unit_test(test_what_was_measured_corrects_the_rest),
 		cmocka_unit_test(
