@@ -99,7 +99,7 @@ static void weigh_cost(const struct mr_tuning *t, struct mr_strategy *s)
 		s->total / 3600 * g->price_hour + s->added / 1e9 * g->price_gb;
 	s->allowed = (!(g->max_storage > 0) || s->added <= g->max_storage) &&
 		     (!(g->max_prepare > 0) || s->offline <= g->max_prepare) &&
-		     isfinite(s->total);
+		     !s->refused && isfinite(s->total);
 }
 
 double mr_strategy_price(const struct mr_tuning *t, const struct mr_strategy *s)

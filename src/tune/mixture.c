@@ -80,11 +80,12 @@ static double least_price(const struct mr_tuning *t)
 	return least;
 }
 
-/* Those that were not measured are thought of anew. */
+/* Those that were not measured are thought of anew, unless it was in vain. */
 static void forget(struct mr_tuning *t)
 {
 	while (t->strategies && t->strategy[t->strategies - 1].mixed &&
-	       !t->strategy[t->strategies - 1].measured.n)
+	       !t->strategy[t->strategies - 1].measured.n &&
+	       !t->strategy[t->strategies - 1].tried)
 		t->strategies--;
 }
 

@@ -132,15 +132,49 @@ static bool in_time(const struct mr_tuner *u, int i)
 	       mr_tuner_seconds(u) + more < OVER * u->scale;
 }
 
+/* For want of memory, or of room for its set? A set is packed here from one
+ * that lies beside it: what can fail is the writing. */
+static bool lacks_room(const struct mr_tuner *u, const struct mr_strategy *s,
+		       int e)
+{
+	const struct mr_strategy set = mr_strategy_set(s);
+
+	return e == MR_ELIMIT || e == MR_ENOMEM ||
+	       (e == MR_EIO && !mr_tuner_has(u, &set));
+}
+
+/* What there is no room to measure is left as it was predicted; what the
+ * memory does not hold could not be used either. */
 static int prove(struct mr_tuner *u, int i, struct mr_err *err)
 {
 	struct mr_strategy *s = &u->t->strategy[i];
+	int e;
 
 	if (s->measured.n || s->tried || !mr_strategy_provable(u->t, s))
 		return 0;
 	s->tried = true;
-	return measure(u, s, PROOF, u->o->exhaustive ? u->o->repeats : 1,
-		       &s->measured, err);
+	e = measure(u, s, PROOF, u->o->exhaustive ? u->o->repeats : 1,
+		    &s->measured, err);
+	if (!lacks_room(u, s, e))
+		return e;
+	s->refused = e != MR_EIO;
+	if (!u->passed++)
+		u->why = *err;
+	return 0;
+}
+
+static void note_passed(struct mr_tuner *u)
+{
+	char n[32];
+
+	if (!u->passed)
+		return;
+	mr_str_addf(&u->t->notes,
+		    "%s %s not measured, for want of room%s: %.*s\n",
+		    mr_str_count(n, (unsigned long long)u->passed),
+		    u->passed > 1 ? "strategies were" : "strategy was",
+		    u->passed > 1 ? "; the first of them" : "",
+		    (int)strcspn(u->why.text, "\n"), u->why.text);
 }
 
 /* ---- finals ---- */
@@ -166,6 +200,8 @@ static int take_turn(struct mr_tuner *u, const int *who, int n,
 
 		e = measure(u, &u->t->strategy[who[k]],
 			    u->o->exhaustive ? LONG_TURN : TURN, 1, &f, err);
+		if (lacks_room(u, &u->t->strategy[who[k]], e))
+			e = 0;
 		/* A cache that was not filled this time tells nothing. */
 		mean[k] = f.n ? f.mean : u->t->strategy[who[k]].measured.mean;
 	}
@@ -255,13 +291,8 @@ static int prove_all(struct mr_tuner *u, struct mr_err *err)
 		}
 		u->part = (i + 1.0) / t->strategies;
 		e = prove(u, i, err);
-		if (last && s.codec > 0) {
-			char dir[4200];
-
-			snprintf(dir, sizeof(dir), "%s/%d-%d", u->scratch.path,
-				 s.split, s.codec);
-			mr_scratch_drop(dir);
-		}
+		if (last && s.codec > 0)
+			mr_tuner_drop(u, &s);
 	}
 	mr_tuning_judge(t);
 	return e;
@@ -277,5 +308,8 @@ int mr_tuner_prove(struct mr_tuner *u, struct mr_err *err)
 		e = prove_top(u, err);
 	if (!e)
 		e = finals(u, err);
-	return e ? e : prove_top(u, err);
+	if (!e)
+		e = prove_top(u, err);
+	note_passed(u);
+	return e;
 }

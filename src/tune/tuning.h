@@ -81,7 +81,8 @@ struct mr_strategy {
 
 	double sampled; /* warm, for the sample, by the model alone */
 	struct mr_figure measured; /* the same; n 0: it was not, */
-	bool tried;		   /* since there was no time to fill a cache */
+	bool tried;   /* since there was no time to fill a cache, or no room */
+	bool refused; /* its memory is not to be had */
 };
 
 struct mr_tune_even {

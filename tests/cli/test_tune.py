@@ -269,6 +269,30 @@ def test_a_set_has_to_fit_where_it_is_to_be(mill, photos, tmp_path):
     assert best["split"] == -1 and got["prepare"] == ""
 
 
+def test_a_set_that_has_no_room_is_passed_over(mill, photos, tmp_path):
+    """Room for those that are not packed, and for little beside them."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if os.geteuid() != 0 or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=700k", "tmpfs", disk],
+            capture_output=True).returncode:
+        pytest.skip("cannot mount a small tmpfs here")
+    try:
+        got = tune(mill, f"files {photos} | decode_image | flip | batch 4",
+                   "--storage", "hdd", "--max-memory", "0", "--threads", 1,
+                   "--keep-order", "--exhaustive", "--repeats", 1,
+                   "--scratch", disk)
+        assert os.listdir(disk) == []
+    finally:
+        subprocess.run(["umount", disk], check=True)
+    of = [s for s in got["strategies"] if s["codec"] != "none"]
+    assert any("measured" not in s for s in of)
+    assert all("measured" in s for s in got["strategies"]
+               if s["codec"] == "none" and s["part"] == 1)
+    note = [n for n in got["notes"] if "for want of room" in n]
+    assert len(note) == 1 and "--scratch" in note[0]
+
+
 def test_options_of_the_job_go_on_to_its_commands(mill, photos, tmp_path):
     out, file = tmp_path / "a='set'", tmp_path / "new.txt"
     done = mill("tune", text(photos), *QUICK, "--storage", "ceph-hdd",

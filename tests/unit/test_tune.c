@@ -465,6 +465,45 @@ static void test_finals_are_between_those_that_may_be_chosen(void **state)
 	done(&t);
 }
 
+static void test_what_memory_does_not_hold_is_not_chosen(void **state)
+{
+	struct mr_tuning t;
+	int best;
+
+	(void)state;
+	photos(&t);
+	t.memory = 1e13;
+	judge(&t);
+	best = t.best;
+	assert_true(t.strategy[best].cache != MR_CACHE_NONE);
+	t.strategy[best].tried = t.strategy[best].refused = true;
+	mr_tuning_judge(&t);
+	assert_false(t.strategy[best].allowed);
+	assert_true(t.best != best && mr_tuning_next(&t) != best);
+	done(&t);
+}
+
+/* It is thought of anew only if it has not been tried. */
+static void test_a_mixture_that_cannot_be_measured_is_tried_once(void **state)
+{
+	struct mr_tuning t;
+	int mixtures = 0;
+
+	(void)state;
+	photos(&t);
+	t.mixes = true;
+	t.goal.max_storage = 0.4 * 270e3 * 1e6;
+	judge(&t);
+	assert_true(t.strategy[t.best].mixed);
+	t.strategy[t.best].tried = true;
+	mr_tuning_judge(&t);
+	for (int i = 0; i < t.strategies; i++)
+		mixtures += t.strategy[i].mixed && t.strategy[i].with == 3;
+	assert_int_equal(mixtures, 1);
+	assert_true(t.strategy[t.best].mixed && t.strategy[t.best].tried);
+	done(&t);
+}
+
 static void test_epochs_from_which_it_pays(void **state)
 {
 	struct mr_tuning t;
@@ -787,6 +826,9 @@ int main(void)
 			test_what_measuring_cannot_tell_apart_is_a_tie),
 		cmocka_unit_test(
 			test_finals_are_between_those_that_may_be_chosen),
+		cmocka_unit_test(test_what_memory_does_not_hold_is_not_chosen),
+		cmocka_unit_test(
+			test_a_mixture_that_cannot_be_measured_is_tried_once),
 		cmocka_unit_test(test_epochs_from_which_it_pays),
 		cmocka_unit_test(test_what_was_measured_corrects_the_rest),
 		cmocka_unit_test(
