@@ -156,7 +156,8 @@ static int look(struct mr_tuner *u, struct mr_err *err)
 			      .seconds = LOOK };
 	struct mr_figure f;
 	struct mr_stats st;
-	int e = time_text(u, text_until(t, 0, 8), &r, &f, &st, err);
+	int few = t->batch < 8 ? (int)t->batch : 8;
+	int e = time_text(u, text_until(t, 0, few), &r, &f, &st, err);
 
 	if (e)
 		return e;

@@ -33,10 +33,15 @@ enum {
 #define THIN	0.4
 
 /* So many in a batch, or as few as the job has: of large samples more may not
- * fit. */
-static int few(const struct mr_tuning *t, int most)
+ * fit, and what is stored may be larger than what the job's batches have. */
+static int few(const struct mr_tuning *t, const struct mr_tune_split *s,
+	       int most)
 {
-	return t->batch < (uint64_t)most ? (int)t->batch : most;
+	double fit = t->budget / 4 / (s->plain > 1 ? s->plain : 1);
+
+	if (t->batch < (uint64_t)most)
+		most = (int)t->batch;
+	return fit < 1 ? 1 : fit < most ? (int)fit : most;
 }
 
 /* ---- codecs ---- */
@@ -129,7 +134,7 @@ static int try_codecs(struct mr_tuner *u, struct mr_tune_split *s,
 	opt.threads = 1;
 	opt.storage = "";
 	mr_tuner_add_read(&text, dir);
-	mr_str_addf(&text, " | batch %d", few(u->t, CODEC_SAMPLES));
+	mr_str_addf(&text, " | batch %d", few(u->t, s, CODEC_SAMPLES));
 	e = text.failed ? mr_err_nomem(err, 1) :
 			  mr_loader_open_with(&l, text.text, &opt, err);
 	mr_str_fini(&text);
@@ -229,7 +234,7 @@ static int time_storage(struct mr_tuner *u, struct mr_tune_split *s,
 		mr_str_add(&text, t->word[0]);
 	else
 		mr_tuner_add_read(&text, dir);
-	mr_str_addf(&text, " | batch %d", few(t, READ_AT_ONCE));
+	mr_str_addf(&text, " | batch %d", few(t, s, READ_AT_ONCE));
 	r.text = text.text;
 	e = text.failed ? mr_err_nomem(err, 1) :
 			  mr_tuner_time(u, &r, &s->cold, NULL, err);

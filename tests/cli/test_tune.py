@@ -136,6 +136,15 @@ def test_with_memory_for_all_a_cache_or_the_page_cache_is_chosen(mill, photos):
     assert {s["cache"] for s in got["strategies"]} == {"none", "page", "ram"}
 
 
+def test_what_is_stored_may_be_larger_than_batches(mill, photos):
+    """Two batches of the job, of 1.8 MB, fit into the memory; two of sixteen
+    samples as they are stored, of 2.4 MB, do not."""
+    got = tune(mill, f"files {photos} | decode_image | resize 112x112 | "
+               "normalize center | random_crop 96 | batch 16", "--memory", "5M",
+               "--storage", "hdd", "--threads", 2, "--max-memory", "0")
+    assert "normalize" in {s["after"] for s in got["strategies"]}
+
+
 def test_limits_are_kept(mill, photos):
     got = tune(mill, text(photos), "--storage", "hdd", "--max-memory", "0",
                "--max-storage", "1K")
