@@ -107,6 +107,7 @@ static int open_job(struct mr_tuner *u, const char *pipeline,
 	t->block = l->opt.block;
 	t->budget = (double)l->budget.max;
 	t->threads = l->threads;
+	u->ring = l->wanted_ring;
 	u->remote = l->plan.source->locate && mr_fetch_remote(l);
 	u->local =
 		(l->plan.source->locate && !u->remote) || l->plan.source->file;
@@ -245,6 +246,10 @@ static int time_whole(struct mr_tuner *u, struct mr_err *err)
 	learn_steps(t, &st);
 	u->rate = f.mean;
 	u->wide = (double)st.bytes_out / (double)st.batches > WIDE;
+	/* and two that the user holds: three quarters of the budget are for
+	 * them (pipe/open.c) */
+	t->batches = (u->ring + 2) * (double)t->batch * (double)st.bytes_out /
+		     (double)st.samples * 4 / 3;
 	choose_number(u);
 	return 0;
 }
@@ -351,9 +356,12 @@ int mr_tuner_look(struct mr_tuner *u, const char *pipeline, struct mr_err *err)
 	int e = open_job(u, pipeline, err);
 
 	mr_tuner_tell(u, "a look at the data");
-	if (!e)
-		e = look(u, err);
-	if (!e)
-		e = time_whole(u, err);
+	return e ? e : look(u, err);
+}
+
+int mr_tuner_choose(struct mr_tuner *u, struct mr_err *err)
+{
+	int e = time_whole(u, err);
+
 	return e ? e : fit(u, err);
 }

@@ -121,6 +121,24 @@ static int set_memory(struct mr_tuning *t, const struct mr_tune_options *o,
 			  mr_str_size(have, given));
 }
 
+/* Caches leave to the batches what these take: with fewer in work, workers wait
+ * for one another, and with one there is no loader. */
+static void leave_for_batches(struct mr_tuning *t,
+			      const struct mr_tune_options *o)
+{
+	double left = (double)o->loader.memory - t->batches;
+	char size[32];
+
+	if (!o->loader.memory || t->memory <= left)
+		return;
+	t->memory = left > 0 ? left : 0;
+	if (*o->max_memory)
+		mr_str_addf(&t->notes,
+			    "--max-memory %s: %s of it are left for caches "
+			    "beside the batches that --memory has to hold\n",
+			    o->max_memory, mr_str_size(size, t->memory));
+}
+
 /* Of the options named, those that are not as they are by default, as a
  * command's. */
 static void add_given(struct mr_str *out, const struct mr_options *o,
@@ -311,9 +329,13 @@ static int tune(struct mr_tuner *u, const char *pipeline, struct mr_err *err)
 	if (!e)
 		e = mr_tuner_look(u, pipeline, err);
 	if (!e)
-		e = mr_tuner_profile(u, err);
-	if (!e)
 		e = set_memory(t, u->o, err);
+	if (!e)
+		e = mr_tuner_choose(u, err);
+	if (!e)
+		leave_for_batches(t, u->o);
+	if (!e)
+		e = mr_tuner_profile(u, err);
 	if (!e)
 		e = mr_tuning_list(t, err);
 	if (!e)

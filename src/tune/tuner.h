@@ -16,6 +16,7 @@ struct mr_tuner {
 	bool local;	   /* the source has files that can be evicted */
 	bool remote;	   /* or has them on a server */
 	bool wide;	   /* batches are large: memory is warmed first */
+	unsigned ring;	   /* batches that a loader wants to have in work */
 	uint64_t subset;   /* samples of the source that are looked at, */
 	double wanted;	   /* and how many the precision asks for */
 	double rate;	   /* of the pipeline as it is, from memory */
@@ -69,8 +70,11 @@ bool mr_tuner_has(const struct mr_tuner *u, const struct mr_strategy *s);
 /* It is of no use any more; it can be made anew. */
 void mr_tuner_drop(const struct mr_tuner *u, const struct mr_strategy *s);
 
-/* Takes the pipeline apart, and chooses the sample. */
+/* Takes the pipeline apart, and looks at samples as they are read. */
 int mr_tuner_look(struct mr_tuner *u, const char *pipeline, struct mr_err *err);
+
+/* Times the pipeline as it is, and chooses the sample by that. */
+int mr_tuner_choose(struct mr_tuner *u, struct mr_err *err);
 
 /* Measures every split, and what codecs do there. */
 int mr_tuner_profile(struct mr_tuner *u, struct mr_err *err);

@@ -112,6 +112,7 @@ struct mr_tuning {
 	struct mr_storage_limits limits; /* of the profile */
 	double memory;			 /* for caches */
 	double budget;			 /* of the loaders' buffers */
+	double batches; /* bytes of it that batches take, of all in work */
 	uint64_t sampled;
 	double precision; /* of means over the sample */
 	double seconds;

@@ -145,6 +145,31 @@ def test_what_is_stored_may_be_larger_than_batches(mill, photos):
     assert "normalize" in {s["after"] for s in got["strategies"]}
 
 
+def test_caches_leave_to_batches_what_they_need(mill, photos):
+    """Of 1.8 MB each; beside a cache of half of 5 there were not two."""
+    old = (f"files {photos} | decode_image | resize 112x112 | normalize center "
+           "| random_crop 96 | batch 16")
+    args = ["--storage", "hdd", "--threads", 2, "--keep-order"]
+    got = tune(mill, old, *args, "--memory", "5M")
+    assert got["memory"] == 0
+    assert {s["cache"] for s in got["strategies"]} == {"none"}
+    got = tune(mill, old, *args, "--memory", "20M", "--max-memory", "6M")
+    assert 1 << 20 < got["memory"] < 6 << 20
+    assert any("left for caches" in n for n in got["notes"])
+    assert got["objective"]["max_memory"] == pytest.approx(6 << 20, 1e-3)
+
+
+def test_a_share_of_the_data_that_memory_does_not_hold_is_refused_at_once(
+        mill, tmp_path):
+    """Before any step is run: the photos are none."""
+    (tmp_path / "in").mkdir()
+    for i in range(20):
+        (tmp_path / "in" / f"{i}.jpg").write_bytes(bytes(200 << 10))
+    mill.fails("tune", f"files {tmp_path / 'in'} | decode_image | batch 4",
+               *QUICK, "--memory", "4M", "--max-memory", "60%", code=2,
+               says=["max-memory '60%' is 2.3 MB", "half of --memory"])
+
+
 def test_limits_are_kept(mill, photos):
     got = tune(mill, text(photos), "--storage", "hdd", "--max-memory", "0",
                "--max-storage", "1K")
