@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/model.h"
 #include "tune/tuner.h"
 
 enum { BEST = 3, ROUNDS = 6, FINALISTS = 4, TURNS = 3 };
@@ -111,22 +112,43 @@ static int measure(struct mr_tuner *u, const struct mr_strategy *s,
 	return e;
 }
 
+/* Seconds in which its set is packed, unless it is there; one that is not
+ * packed always is. */
+static double packing(const struct mr_tuner *u, const struct mr_strategy *s)
+{
+	const struct mr_strategy set = mr_strategy_set(s);
+	const struct mr_tune_split *sp = &u->t->split[set.split];
+	const struct mr_tune_codec *c = &sp->codec[set.codec];
+
+	if (!(c->pack > 0) || mr_tuner_has(u, &set))
+		return 0;
+	return (double)u->t->sampled * sp->plain / c->pack / u->t->threads;
+}
+
+/* And in which its cache is filled, which a storage that is imitated does not
+ * hold up. */
+static double filling(const struct mr_tuner *u, const struct mr_strategy *s)
+{
+	const struct mr_tune_split *sp = &u->t->split[s->split];
+	double rate = *u->t->profile ? mr_model_curve(sp->curve, sp->points,
+						      s->threads) :
+				       s->cold;
+
+	return fills(u, s) ? (double)u->t->sampled / rate : 0;
+}
+
 /* What measuring it for so long takes. */
 static double takes(const struct mr_tuner *u, const struct mr_strategy *s,
 		    double seconds)
 {
-	return seconds * u->scale +
-	       (fills(u, s) ? (double)u->t->sampled / s->cold : 0);
+	return packing(u, s) + filling(u, s) + seconds * u->scale;
 }
 
 /* Is there the time to make its set and to measure it? For what takes little,
  * always: what is chosen should have been measured. */
 static bool in_time(const struct mr_tuner *u, int i)
 {
-	const struct mr_tuning *t = u->t;
-	const struct mr_strategy *s = &t->strategy[i];
-	double part = (double)t->sampled / (double)t->samples;
-	double more = part * s->offline + takes(u, s, PROOF);
+	double more = takes(u, &u->t->strategy[i], PROOF);
 
 	return u->o->exhaustive || more < LITTLE ||
 	       mr_tuner_seconds(u) + more < OVER * u->scale;
