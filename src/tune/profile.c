@@ -225,7 +225,8 @@ static int time_storage(struct mr_tuner *u, struct mr_tune_split *s,
 			      .subset = s->stage < 0 ? u->subset : 0,
 			      .storage = "",
 			      .evict = s->stage >= 0 || !u->remote,
-			      .seconds = COLD * u->thin };
+			      .seconds = COLD * u->thin },
+			warm;
 	int e;
 
 	if (*t->profile || (s->stage < 0 && !u->local && !u->remote))
@@ -236,8 +237,13 @@ static int time_storage(struct mr_tuner *u, struct mr_tune_split *s,
 		mr_tuner_add_read(&text, dir);
 	mr_str_addf(&text, " | batch %d", few(t, s, READ_AT_ONCE));
 	r.text = text.text;
-	e = text.failed ? mr_err_nomem(err, 1) :
-			  mr_tuner_time(u, &r, &s->cold, NULL, err);
+	warm = r;
+	warm.evict = false;
+	e = text.failed ? mr_err_nomem(err, 1) : 0;
+	if (!e && s->direct) /* what was just read is in memory */
+		e = mr_tuner_time(u, &warm, &s->alone, NULL, err);
+	if (!e)
+		e = mr_tuner_time(u, &r, &s->cold, NULL, err);
 	r.order = MR_ORDER_BLOCK;
 	if (!e && s->stage >= 0 && t->other_order)
 		e = mr_tuner_time(u, &r, &s->block, NULL, err);

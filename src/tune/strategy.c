@@ -115,19 +115,24 @@ static double thread_seconds(const struct mr_tuning *t,
 	return rest + read / c->ratio;
 }
 
-/* And in which it waits for the storage, where it reads by itself. */
+/* And in which it waits for the storage, where it reads by itself. What it does
+ * with the bytes is among the steps. */
 static double waiting_seconds(const struct mr_tuning *t,
 			      const struct mr_strategy *s)
 {
 	const struct mr_tune_split *sp = split_of(t, s);
 	const struct mr_storage_limits *l = &t->limits;
+	double each;
 
 	if (!sp->direct)
 		return 0;
-	if (!*t->profile) /* all threads were at it */
-		return sp->cold.n ? t->threads / sp->cold.mean : 0;
-	return sp->requests * l->latency +
-	       (l->stream > 0 ? sp->bytes / l->stream : 0);
+	if (*t->profile)
+		return sp->requests * l->latency +
+		       (l->stream > 0 ? sp->bytes / l->stream : 0);
+	each = sp->cold.n ? 1 / sp->cold.mean : 0;
+	if (sp->alone.n)
+		each -= 1 / sp->alone.mean;
+	return each > 0 ? t->threads * each : 0; /* all of them were at it */
 }
 
 /* ---- storage ---- */
@@ -396,6 +401,7 @@ static double cache_bytes(const struct mr_tuning *t,
 void mr_strategy_predict(const struct mr_tuning *t, struct mr_strategy *s)
 {
 	const struct mr_strategy set = mr_strategy_set(s);
+	const struct mr_strategy source = { .order = t->order };
 	const struct mr_tune_split *sp = split_of(t, &set);
 	const struct mr_tune_codec *c = codec_of(t, &set);
 	double n = (double)t->samples, make;
@@ -414,7 +420,7 @@ void mr_strategy_predict(const struct mr_tuning *t, struct mr_strategy *s)
 	s->offline = 0;
 	if (sp->stage < 0 || !(sp->offline.mean > 0))
 		return;
-	make = t->threads / sp->offline.mean;
+	make = t->threads / sp->offline.mean + waiting_seconds(t, &source);
 	if (c->pack > 0)
 		make += sp->plain / c->pack;
 	s->offline = stored /

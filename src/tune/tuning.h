@@ -48,6 +48,8 @@ struct mr_tune_split {
 				 * read ahead, by a storage without limits */
 	struct mr_figure cold;	/* the storage as it is, shuffled */
 	struct mr_figure block; /* and in block order; n 0: not measured */
+	struct mr_figure alone; /* the same reads from memory, where workers
+				 * wait for them */
 	int codecs;
 	struct mr_tune_codec codec[MR_TUNE_CODECS];
 };

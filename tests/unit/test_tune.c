@@ -166,6 +166,45 @@ static void test_a_slow_storage_is_the_limit(void **state)
 	done(&t);
 }
 
+/* 10 ms for each sample, in which a thread does nothing else. */
+static void test_who_reads_by_himself_waits_in_making_a_set_too(void **state)
+{
+	struct mr_tuning t;
+	const struct mr_strategy *s;
+
+	(void)state;
+	photos(&t);
+	t.split[0].direct = true;
+	limit(&t, "some", 0, 0, 10e-3);
+	judge(&t);
+	s = find(&t, 0, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_NONE, 0);
+	assert_near(s->warm, 2 / (2.0 / 800 + 10e-3), 0.001);
+	s = find(&t, 3, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_NONE, 0);
+	assert_near(s->warm, 8000, 0.001);
+	assert_near(s->offline, 1e6 * (2.0 / 900 + 10e-3) / 2, 0.001);
+	done(&t);
+}
+
+/* A source that unpacks for 2 ms of the 20 that two threads take to read cold:
+ * they are in the curve already. */
+static void test_what_a_source_does_itself_is_no_wait(void **state)
+{
+	struct mr_tuning t;
+
+	(void)state;
+	photos(&t);
+	t.split[0].direct = true;
+	t.split[0].cold = about(100);
+	t.split[0].alone = about(1000);
+	judge(&t);
+	for (int n = 1; n <= 2; n++)
+		assert_near(
+			find(&t, 0, 0, MR_ORDER_SHUFFLE, n, MR_CACHE_NONE, 0)
+				->warm,
+			n / (2.0 / 800 + 20e-3 - 2e-3), 0.001);
+	done(&t);
+}
+
 static void test_neighbours_share_a_request_in_block_order(void **state)
 {
 	struct mr_tuning t;
@@ -811,6 +850,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_steps_and_unpacking_add_up),
 		cmocka_unit_test(test_a_slow_storage_is_the_limit),
+		cmocka_unit_test(
+			test_who_reads_by_himself_waits_in_making_a_set_too),
+		cmocka_unit_test(test_what_a_source_does_itself_is_no_wait),
 		cmocka_unit_test(
 			test_neighbours_share_a_request_in_block_order),
 		cmocka_unit_test(
