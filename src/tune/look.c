@@ -97,6 +97,7 @@ static int open_job(struct mr_tuner *u, const char *pipeline,
 	const struct mr_edit edit = { .apply = without_cache };
 	struct mr_tuning *t = u->t;
 	struct mr_loader *l;
+	bool made;
 	int e = mr_loader_open_edited(&l, pipeline, &u->opt, &edit, err);
 
 	if (e)
@@ -108,12 +109,14 @@ static int open_job(struct mr_tuner *u, const char *pipeline,
 	t->budget = (double)l->budget.max;
 	t->threads = l->threads;
 	u->ring = l->wanted_ring;
+	t->ring = l->ring * l->rows;
 	u->remote = l->plan.source->locate && mr_fetch_remote(l);
 	u->local =
 		(l->plan.source->locate && !u->remote) || l->plan.source->file;
 	e = t->pipeline ? take_apart(t, l->pipeline, err) : MR_ENOMEM;
-	t->split[0].direct = !l->plan.source->locate &&
-			     !(l->plan.source->flags & MR_SOURCE_MADE);
+	made = l->plan.source->flags & MR_SOURCE_MADE;
+	t->split[0].direct = !l->plan.source->locate && !made;
+	t->split[0].made = made ? MR_MADE_AHEAD : 0;
 	mr_loader_close(l);
 	return e;
 }

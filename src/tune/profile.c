@@ -200,8 +200,13 @@ static int time_reading(struct mr_tuner *u, struct mr_tune_split *s,
 			      .fill = u->wide,
 			      .seconds = AHEAD * u->thin };
 	struct mr_stats st;
-	int e = mr_tuner_time(u, &r, &s->ahead, &st, err);
+	int e;
 
+	if (t->fetch == MR_FETCH_DIRECT) {
+		s->ahead = s->curve[s->points - 1].rate;
+		return 0;
+	}
+	e = mr_tuner_time(u, &r, &s->ahead, &st, err);
 	/* Fewer than one where neighbours share them. Those in flight at the
 	 * end were asked for, too: never more. */
 	if (!e && s->stage < 0 && st.bytes_read && st.step[0].calls)
@@ -240,7 +245,8 @@ static int time_storage(struct mr_tuner *u, struct mr_tune_split *s,
 	warm = r;
 	warm.evict = false;
 	e = text.failed ? mr_err_nomem(err, 1) : 0;
-	if (!e && s->direct) /* what was just read is in memory */
+	/* What was just read is in memory. */
+	if (!e && (s->direct || t->fetch == MR_FETCH_DIRECT))
 		e = mr_tuner_time(u, &warm, &s->alone, NULL, err);
 	if (!e)
 		e = mr_tuner_time(u, &r, &s->cold, NULL, err);

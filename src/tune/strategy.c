@@ -8,6 +8,7 @@
 #include "core/mem.h"
 #include "pipe/fetch.h"
 #include "pipe/held.h"
+#include "pipe/order.h"
 #include "pipe/runs.h"
 #include "store/shard.h"
 #include "tune/tuning.h"
@@ -115,26 +116,6 @@ static double thread_seconds(const struct mr_tuning *t,
 	return rest + read / c->ratio;
 }
 
-/* And in which it waits for the storage, where it reads by itself. What it does
- * with the bytes is among the steps. */
-static double waiting_seconds(const struct mr_tuning *t,
-			      const struct mr_strategy *s)
-{
-	const struct mr_tune_split *sp = split_of(t, s);
-	const struct mr_storage_limits *l = &t->limits;
-	double each;
-
-	if (!sp->direct)
-		return 0;
-	if (*t->profile)
-		return sp->requests * l->latency +
-		       (l->stream > 0 ? sp->bytes / l->stream : 0);
-	each = sp->cold.n ? 1 / sp->cold.mean : 0;
-	if (sp->alone.n)
-		each -= 1 / sp->alone.mean;
-	return each > 0 ? t->threads * each : 0; /* all of them were at it */
-}
-
 /* ---- storage ---- */
 
 /* Reads for a sample of n in block (or sequential) order, where neighbours
@@ -190,9 +171,33 @@ static double requests(const struct mr_tuning *t, const struct mr_strategy *s,
 {
 	if (split_of(t, s)->stage < 0)
 		return split_of(t, s)->requests;
-	return s->order == MR_ORDER_SHUFFLE ?
+	return s->order == MR_ORDER_SHUFFLE || t->fetch == MR_FETCH_DIRECT ?
 		       1 :
 		       shared(t, s, n, mr_tuning_block(t, s, n));
+}
+
+/* Of them, so many at once; 0: as many as there are threads, who wait. */
+static double depth(const struct mr_tuning *t, const struct mr_strategy *s,
+		    uint64_t n)
+{
+	const struct mr_tune_split *sp = split_of(t, s);
+	struct mr_order o = { .kind = s->order };
+	struct mr_fetch_load load = { .memory = (size_t)t->budget,
+				      .ring = t->ring,
+				      .bytes = mr_strategy_bytes(t, s),
+				      .requests = requests(t, s, n) };
+
+	if (sp->made > 0)
+		return sp->made;
+	if (sp->direct || t->fetch == MR_FETCH_DIRECT)
+		return 0;
+	if (!*t->profile) /* what is large is the kernel's to read ahead */
+		return MR_HELD_MAX;
+	if (s->order == MR_ORDER_BLOCK) {
+		o.block = mr_tuning_block(t, s, n);
+		load.span = mr_order_span(&o);
+	}
+	return mr_fetch_depth(&load);
 }
 
 /* Cold, as it is: in the job's order, or in the other one that there may be,
@@ -237,25 +242,51 @@ static double line(const struct mr_tuning *t, int order, double bytes)
 	return at + slope * bytes;
 }
 
+/* And of any; 0: not known. */
+static double cold_seconds(const struct mr_tuning *t,
+			   const struct mr_strategy *s)
+{
+	const struct mr_tune_split *sp = split_of(t, s);
+	const struct mr_figure *f = cold_of(t, sp, s->order);
+
+	if (sp->stage >= 0 && codec_of(t, s)->ratio != 1)
+		return line(t, s->order, mr_strategy_bytes(t, s));
+	return f->n ? 1 / f->mean : 0;
+}
+
 /* Samples/s, cold; 0: it sets no limit. */
 static double storage_rate(const struct mr_tuning *t,
 			   const struct mr_strategy *s, uint64_t n)
 {
-	const struct mr_tune_split *sp = split_of(t, s);
-	double bytes = mr_strategy_bytes(t, s), seconds;
+	double seconds;
 
 	if (*t->profile)
-		return mr_model_storage(&t->limits, bytes, requests(t, s, n),
-					sp->direct ? 0 : MR_HELD_MAX);
-	if (sp->direct)
-		return 0; /* the workers' waiting has it */
-	if (sp->stage < 0 || codec_of(t, s)->ratio == 1) {
-		const struct mr_figure *f = cold_of(t, sp, s->order);
+		return mr_model_storage(&t->limits, mr_strategy_bytes(t, s),
+					requests(t, s, n), depth(t, s, n));
+	seconds = cold_seconds(t, s);
+	/* else it is among what the workers wait for */
+	return seconds > 0 && depth(t, s, n) > 0 ? 1 / seconds : 0;
+}
 
-		return f->n ? f->mean : 0;
-	}
-	seconds = line(t, s->order, bytes);
-	return seconds > 0 ? 1 / seconds : 0;
+/* Seconds in which a thread waits for the storage, where it reads by itself.
+ * What it does with the bytes is among the steps. */
+static double waiting_seconds(const struct mr_tuning *t,
+			      const struct mr_strategy *s)
+{
+	const struct mr_tune_split *sp = split_of(t, s);
+	const struct mr_storage_limits *l = &t->limits;
+	double each;
+
+	if (depth(t, s, t->samples) > 0)
+		return 0;
+	if (*t->profile)
+		return l->latency +
+		       (l->stream > 0 ? mr_strategy_bytes(t, s) / l->stream :
+					0);
+	each = cold_seconds(t, s);
+	if (sp->alone.n)
+		each -= 1 / sp->alone.mean / codec_of(t, s)->ratio;
+	return each > 0 ? t->threads * each : 0; /* all of them were at it */
 }
 
 /* Seconds that the threads take for a sample, and its storage, add up by the

@@ -403,6 +403,7 @@ int mr_tune(const char *pipeline, const struct mr_tune_options *o,
 	u.opt.storage = "";
 	u.opt.epochs = 0;
 	t->order = o->loader.order;
+	t->fetch = o->loader.fetch;
 	t->other_order = !o->keep_order && t->order == MR_ORDER_SHUFFLE &&
 			 o->loader.ranks <= 1;
 	/* A mixture is measured on the samples that a seed of 0 chooses. */

@@ -34,13 +34,14 @@ struct mr_tune_codec {
 };
 
 struct mr_tune_split {
-	int stage;	 /* the last one that is stored; -1: nothing is */
-	char name[32];	 /* of that step; "" of -1 */
-	double bytes;	 /* of a sample, as it is read */
-	double plain;	 /* of a sample, unpacked, as a cache would hold it */
-	bool direct;	 /* workers read by themselves, and wait for it */
-	double requests; /* reads for a sample; of -1 alone */
-	int until;	 /* its number for users, who count from 1 */
+	int stage;     /* the last one that is stored; -1: nothing is */
+	char name[32]; /* of that step; "" of -1 */
+	double bytes;  /* of a sample, as it is read */
+	double plain;  /* of a sample, unpacked, as a cache would hold it */
+	bool direct;   /* workers read by themselves, and wait for it */
+	double made;   /* samples are made, and asked for so far ahead; or 0 */
+	double requests;	  /* reads for a sample; of -1 alone */
+	int until;		  /* its number for users, who count from 1 */
 	struct mr_figure offline; /* making and storing, in memory; not of -1 */
 	int points;		  /* by threads, ascending: */
 	struct mr_diag_point curve[MR_CURVE_MAX]; /* the rest, in memory */
@@ -108,6 +109,8 @@ struct mr_tuning {
 	char *tail; /* batch and what follows, as a text */
 	uint64_t samples, batch, block;
 	int threads, cores, order;
+	int fetch; /* enum mr_fetch_mode: direct is with workers that wait */
+	uint64_t ring;	  /* samples that may be in work */
 	bool other_order; /* block order may be taken, too, */
 	bool mixes;	  /* and mixtures */
 	char profile[128];

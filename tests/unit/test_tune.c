@@ -205,6 +205,71 @@ static void test_what_a_source_does_itself_is_no_wait(void **state)
 	done(&t);
 }
 
+/* A second each: what matters is how many are asked for at once. */
+static void test_as_many_requests_are_in_flight_as_memory_holds(void **state)
+{
+	const double few = (16 << 20) / 270e3;
+	struct mr_tuning t;
+	const struct mr_strategy *s;
+
+	(void)state;
+	for (int small = 0; small < 2; small++) {
+		photos(&t);
+		t.budget = small ? 64 << 20 : 4e9;
+		limit(&t, "far", 0, 0, 1);
+		judge(&t);
+		s = find(&t, 3, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_NONE, 0);
+		assert_near(s->warm, small ? few : 512, 0.001);
+		done(&t);
+	}
+	/* Runs of 250 samples, of which a thousand are looked at ahead. */
+	photos(&t);
+	t.order = MR_ORDER_SEQUENTIAL;
+	t.split[3].bytes = 4096;
+	limit(&t, "far", 0, 0, 1);
+	judge(&t);
+	s = find(&t, 3, 0, MR_ORDER_SEQUENTIAL, 2, MR_CACHE_NONE, 0);
+	assert_near(s->warm, 1024, 0.01);
+	done(&t);
+	/* A source that makes its samples begins 64 ahead. */
+	photos(&t);
+	t.split[0].made = 64;
+	limit(&t, "far", 0, 0, 1);
+	judge(&t);
+	assert_near(t.strategy[t.online].warm, 64, 0.001);
+	done(&t);
+}
+
+/* 5 MB of the 4 that a request may take, or because the user wants it so. */
+static void test_who_is_not_read_ahead_for_waits(void **state)
+{
+	struct mr_tuning t;
+	const struct mr_strategy *s;
+
+	(void)state;
+	for (int wanted = 0; wanted < 2; wanted++) {
+		photos(&t);
+		t.order = wanted ? MR_ORDER_SEQUENTIAL : MR_ORDER_SHUFFLE;
+		t.fetch = wanted ? MR_FETCH_DIRECT : MR_FETCH_AUTO;
+		t.budget = wanted ? 4e9 : 64 << 20;
+		t.split[3].bytes = wanted ? 50e3 : 5e6;
+		limit(&t, "far", 0, 0, 10e-3);
+		judge(&t);
+		s = find(&t, 3, 0, t.order, 1, MR_CACHE_NONE, 0);
+		assert_near(s->warm, 1 / (1.0 / 4000 + 10e-3), 0.001);
+		done(&t);
+	}
+	/* without a profile, by what was measured */
+	photos(&t);
+	t.fetch = MR_FETCH_DIRECT;
+	t.split[3].cold = about(100);
+	t.split[3].alone = about(10000);
+	judge(&t);
+	s = find(&t, 3, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_NONE, 0);
+	assert_near(s->warm, 2 / (2.0 / 8000 + 2 * (1e-2 - 1e-4)), 0.001);
+	done(&t);
+}
+
 static void test_neighbours_share_a_request_in_block_order(void **state)
 {
 	struct mr_tuning t;
@@ -853,6 +918,9 @@ int main(void)
 		cmocka_unit_test(
 			test_who_reads_by_himself_waits_in_making_a_set_too),
 		cmocka_unit_test(test_what_a_source_does_itself_is_no_wait),
+		cmocka_unit_test(
+			test_as_many_requests_are_in_flight_as_memory_holds),
+		cmocka_unit_test(test_who_is_not_read_ahead_for_waits),
 		cmocka_unit_test(
 			test_neighbours_share_a_request_in_block_order),
 		cmocka_unit_test(
