@@ -14,10 +14,15 @@
 
 enum { EVEN_OF = 6 };
 
+double mr_tuning_epoch(const struct mr_tuning *t)
+{
+	return (double)t->samples / (double)(t->ranks > 1 ? t->ranks : 1);
+}
+
 static double epoch_total(const struct mr_tuning *t,
 			  const struct mr_strategy *s, double epochs)
 {
-	double n = (double)t->samples;
+	double n = mr_tuning_epoch(t);
 
 	return s->offline + n / s->cold + (epochs - 1) * n / s->warm;
 }
@@ -336,7 +341,7 @@ static void choose_shown(struct mr_tuning *t)
 static void add_even(struct mr_tuning *t, int a, int b)
 {
 	const struct mr_strategy *x = &t->strategy[a], *y = &t->strategy[b];
-	double n = (double)t->samples;
+	double n = mr_tuning_epoch(t);
 	double first = epoch_total(t, x, 1) - epoch_total(t, y, 1);
 	double each = n / y->warm - n / x->warm;
 

@@ -124,9 +124,10 @@ static double thread_seconds(const struct mr_tuning *t,
 static double shared(const struct mr_tuning *t, const struct mr_strategy *s,
 		     uint64_t n, uint64_t block)
 {
-	struct mr_order o = {
-		.kind = s->order, .n = n, .ranks = 1, .block = block
-	};
+	struct mr_order o = { .kind = s->order,
+			      .n = n,
+			      .ranks = t->ranks > 1 ? t->ranks : 1,
+			      .block = block };
 	double bytes = mr_strategy_bytes(t, s);
 	uint64_t run;
 

@@ -375,6 +375,11 @@ static int check_options(const struct mr_tune_options *o, struct mr_err *err)
 				  "call mr_tune_options_init()");
 	if (stray)
 		return mr_err_set(err, MR_EINVAL, "%s; leave it out", stray);
+	if (o->loader.ranks < 1 || o->loader.rank < 0 ||
+	    o->loader.rank >= o->loader.ranks)
+		return mr_err_set(
+			err, MR_EINVAL, "rank %lld of %lld: ranks count from 0",
+			(long long)o->loader.rank, (long long)o->loader.ranks);
 	if (o->repeats < 1 || o->repeats > MR_TUNE_REPEATS)
 		return mr_err_set(err, MR_EINVAL, "repeats %d: want 1 to %d",
 				  o->repeats, MR_TUNE_REPEATS);
@@ -402,6 +407,13 @@ int mr_tune(const char *pipeline, const struct mr_tune_options *o,
 	u.opt = o->loader;
 	u.opt.storage = "";
 	u.opt.epochs = 0;
+	/* In random order a rank is as fast as if it were alone, but sees all
+	 * samples, and has its cache full, after many epochs only. */
+	t->ranks = (uint64_t)o->loader.ranks;
+	if (o->loader.order == MR_ORDER_SHUFFLE) {
+		u.opt.rank = 0;
+		u.opt.ranks = 1;
+	}
 	t->order = o->loader.order;
 	t->fetch = o->loader.fetch;
 	t->other_order = !o->keep_order && t->order == MR_ORDER_SHUFFLE &&

@@ -108,6 +108,7 @@ struct mr_tuning {
 	char *pipeline;
 	char *tail; /* batch and what follows, as a text */
 	uint64_t samples, batch, block;
+	uint64_t ranks; /* that share each epoch; 0: one, as 1 */
 	int threads, cores, order;
 	int fetch; /* enum mr_fetch_mode: direct is with workers that wait */
 	uint64_t ring;	  /* samples that may be in work */
@@ -147,6 +148,9 @@ struct mr_tuning {
 };
 
 void mr_tuning_fini(struct mr_tuning *t);
+
+/* Samples of an epoch, of one rank. */
+double mr_tuning_epoch(const struct mr_tuning *t);
 
 /* Makes the list of strategies. */
 int mr_tuning_list(struct mr_tuning *t, struct mr_err *err);

@@ -409,6 +409,34 @@ static void test_the_goal_decides(void **state)
 	done(&t);
 }
 
+/* Four ranks make the set once, and share each epoch. */
+static void test_an_epoch_of_a_rank_is_a_share_of_all(void **state)
+{
+	struct mr_tuning t;
+	const struct mr_strategy *s;
+
+	(void)state;
+	photos(&t);
+	t.ranks = 4;
+	judge(&t);
+	s = find(&t, 3, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_NONE, 0);
+	assert_near(s->offline, 1e6 / 900, 0.001);
+	assert_near(s->total, s->offline + 30 * 250e3 / 8000, 0.001);
+	for (int i = 0; i < t.evens; i++)
+		assert_true(t.even[i].a != t.best || t.even[i].b != t.online ||
+			    fabs(t.even[i].epoch - 3.95) < 0.1);
+	done(&t);
+	/* and each reads alone: no neighbours */
+	photos(&t);
+	t.ranks = 4;
+	t.order = MR_ORDER_SEQUENTIAL;
+	limit(&t, "disk", 0, 100, 0);
+	judge(&t);
+	s = find(&t, 3, 0, MR_ORDER_SEQUENTIAL, 2, MR_CACHE_NONE, 0);
+	assert_near(s->warm, 100, 0.01);
+	done(&t);
+}
+
 static void test_an_accelerator_caps_what_is_of_use(void **state)
 {
 	struct mr_tuning t;
@@ -928,6 +956,7 @@ int main(void)
 		cmocka_unit_test(test_caches_answer_for_what_they_hold),
 		cmocka_unit_test(test_a_cache_of_all_has_room_to_spare),
 		cmocka_unit_test(test_the_goal_decides),
+		cmocka_unit_test(test_an_epoch_of_a_rank_is_a_share_of_all),
 		cmocka_unit_test(test_an_accelerator_caps_what_is_of_use),
 		cmocka_unit_test(test_weights_stand_equal_values),
 		cmocka_unit_test(test_without_a_way_there_is_no_best),
