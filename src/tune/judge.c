@@ -95,14 +95,23 @@ static void correct(const struct mr_tuning *t, struct mr_strategy *s)
 
 /* ---- the goal ---- */
 
+double mr_goal_storage(const struct mr_tune_goal *g)
+{
+	return g->room > 0 && !(g->max_storage > 0 &&
+				g->max_storage < g->room) ?
+		       g->room :
+		       g->max_storage;
+}
+
 static void weigh_cost(const struct mr_tuning *t, struct mr_strategy *s)
 {
 	const struct mr_tune_goal *g = &t->goal;
+	double most = mr_goal_storage(g);
 
 	s->total = epoch_total(t, s, g->epochs);
 	s->cost =
 		s->total / 3600 * g->price_hour + s->added / 1e9 * g->price_gb;
-	s->allowed = (!(g->max_storage > 0) || s->added <= g->max_storage) &&
+	s->allowed = (!(most > 0) || s->added <= most) &&
 		     (!(g->max_prepare > 0) || s->offline <= g->max_prepare) &&
 		     !s->refused && isfinite(s->total);
 }

@@ -294,7 +294,6 @@ static int fill_out(const struct mr_tuner *u, struct mr_tuned *out,
  * has to fit. */
 static int check_out(struct mr_tuner *u, struct mr_err *err)
 {
-	double *most = &u->t->goal.max_storage;
 	uint64_t free_there = UINT64_MAX;
 	int e;
 
@@ -303,8 +302,8 @@ static int check_out(struct mr_tuner *u, struct mr_err *err)
 	e = mr_writer_check(u->o->out, NULL, err);
 	if (!e)
 		e = mr_outdir_room(u->o->out, 0, &free_there, err);
-	if (!e && !(*most > 0 && *most <= (double)free_there))
-		*most = free_there ? (double)free_there : 1; /* 0: any */
+	if (!e)
+		u->t->goal.room = free_there ? (double)free_there : 1;
 	return e;
 }
 

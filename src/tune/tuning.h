@@ -99,6 +99,7 @@ struct mr_tune_goal {
 	double weight[3]; /* preparation's time, storage, throughput */
 	double epochs;
 	double max_storage, max_prepare; /* 0: no limit */
+	double room;	   /* where the set is to be; 0: not known */
 	double max_memory; /* the one given: caches are made for it */
 	double price_hour, price_gb;
 	double accelerator; /* samples/s that are of use; 0: all */
@@ -148,6 +149,9 @@ struct mr_tuning {
 };
 
 void mr_tuning_fini(struct mr_tuning *t);
+
+/* Bytes that may be stored, by the user's word and by what there is; 0: any. */
+double mr_goal_storage(const struct mr_tune_goal *g);
 
 /* Samples of an epoch, of one rank. */
 double mr_tuning_epoch(const struct mr_tuning *t);

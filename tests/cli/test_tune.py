@@ -301,6 +301,7 @@ def test_a_set_has_to_fit_where_it_is_to_be(mill, photos, tmp_path):
     got = json.loads(file.read_text())
     best = next(s for s in got["strategies"] if s["id"] == got["best"])
     assert best["split"] == -1 and got["prepare"] == ""
+    assert got["objective"]["max_storage"] == 0     # which the user did not say
 
 
 def test_a_set_that_has_no_room_is_passed_over(mill, photos, tmp_path):

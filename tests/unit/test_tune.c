@@ -410,6 +410,27 @@ static void test_the_goal_decides(void **state)
 }
 
 /* Four ranks make the set once, and share each epoch. */
+static void test_what_is_free_on_the_disk_is_a_limit_too(void **state)
+{
+	struct mr_tuning t;
+
+	(void)state;
+	photos(&t);
+	t.goal.max_storage = 1e12;
+	t.goal.room = 200e9;
+	judge(&t);
+	assert_true(t.strategy[t.best].added <= 200e9);
+	assert_true(
+		find(&t, 1, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_NONE, 0)->allowed);
+	t.goal.max_storage = 0;
+	mr_tuning_judge(&t);
+	assert_true(t.strategy[t.best].added <= 200e9);
+	t.goal.max_storage = 1;
+	mr_tuning_judge(&t);
+	assert_int_equal(t.best, t.online);
+	done(&t);
+}
+
 static void test_an_epoch_of_a_rank_is_a_share_of_all(void **state)
 {
 	struct mr_tuning t;
@@ -956,6 +977,7 @@ int main(void)
 		cmocka_unit_test(test_caches_answer_for_what_they_hold),
 		cmocka_unit_test(test_a_cache_of_all_has_room_to_spare),
 		cmocka_unit_test(test_the_goal_decides),
+		cmocka_unit_test(test_what_is_free_on_the_disk_is_a_limit_too),
 		cmocka_unit_test(test_an_epoch_of_a_rank_is_a_share_of_all),
 		cmocka_unit_test(test_an_accelerator_caps_what_is_of_use),
 		cmocka_unit_test(test_weights_stand_equal_values),
