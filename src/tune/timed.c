@@ -165,7 +165,11 @@ static int store(struct mr_tuner *u, const struct mr_strategy *s,
 	o.loader.memory = u->opt.memory;
 	o.loader.plugins = u->opt.plugins;
 	o.loader.on_error = mr_tuner_storing(u->opt.on_error);
-	o.loader.subset = packs ? 0 : u->subset;
+	/* The same ones as in runs of the source. */
+	if (!packs && u->t->order == MR_ORDER_SHUFFLE)
+		o.loader.subset = u->subset;
+	else if (!packs)
+		o.first = u->subset;
 	o.progress = told;
 	o.data = u;
 	if (packs) {

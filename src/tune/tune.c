@@ -222,8 +222,11 @@ static void add_notes(struct mr_tuning *t, const struct mr_tuner *u)
 
 	if (t->sampled < t->samples)
 		mr_str_addf(&t->notes,
-			    "measured on %s of the %s samples, chosen by the "
-			    "seed\n",
+			    t->order == MR_ORDER_SHUFFLE ?
+				    "measured on %s of the %s samples, chosen "
+				    "at random\n" :
+				    "measured on the first %s of the %s "
+				    "samples\n",
 			    mr_str_count(n, t->sampled),
 			    mr_str_count(all, t->samples));
 	if (t->splits == 2 && t->stages > 1)
@@ -355,7 +358,7 @@ static const char *stray_option(const struct mr_options *o)
 		       "--precision";
 	if (o->subset)
 		return "--subset: which samples are looked at follows from "
-		       "--precision and the seed";
+		       "--precision";
 	if (o->cold)
 		return "--cold: what is read from the storage is cold anyway";
 	return o->trace && *o->trace ?
@@ -406,6 +409,7 @@ int mr_tune(const char *pipeline, const struct mr_tune_options *o,
 	u.opt = o->loader;
 	u.opt.storage = "";
 	u.opt.epochs = 0;
+	u.opt.seed = 0; /* which chooses the samples that sets are made of */
 	/* In random order a rank is as fast as if it were alone, but sees all
 	 * samples, and has its cache full, after many epochs only. */
 	t->ranks = (uint64_t)o->loader.ranks;
@@ -417,8 +421,7 @@ int mr_tune(const char *pipeline, const struct mr_tune_options *o,
 	t->fetch = o->loader.fetch;
 	t->other_order = !o->keep_order && t->order == MR_ORDER_SHUFFLE &&
 			 o->loader.ranks <= 1;
-	/* A mixture is measured on the samples that a seed of 0 chooses. */
-	t->mixes = t->order == MR_ORDER_SHUFFLE && o->loader.seed == 0;
+	t->mixes = t->order == MR_ORDER_SHUFFLE;
 	t->cores = mr_machine_cores();
 	t->best = t->online = t->offline = t->usual = -1;
 	e = tune(&u, pipeline, err);

@@ -104,6 +104,20 @@ def test_what_a_sample_takes_is_the_mean_of_all_of_them(mill, tmp_path):
     assert made["plain_bytes"] == pytest.approx(made["bytes"], rel=0.02)
 
 
+@pytest.mark.parametrize("order, note, least, most", [
+    ("sequential", "measured on the first ", 1000, 1300),
+    ("shuffle", "chosen at random", 15000, 35000)])
+def test_sets_are_made_of_the_samples_that_are_read(mill, tmp_path, order, note,
+                                                    least, most):
+    """Half of the files, the last ones, are large."""
+    for i in range(1400):
+        (tmp_path / f"{i:04}.bin").write_bytes(bytes(1000 if i < 700 else 50000))
+    got = tune(mill, f"files {tmp_path} | batch 8", "--order", order, "--storage",
+               "ssd", "--max-memory", "0", "--seed", 3)
+    assert any(note in n for n in got["notes"])
+    assert least < got["splits"][1]["bytes"] < most
+
+
 def test_apply_makes_the_set_and_the_same_batches(mill, photos, tmp_path):
     out, file = tmp_path / "a set", tmp_path / "new.txt"
     # Nothing but speed counts, and there is no other way to it.
@@ -188,7 +202,7 @@ def test_with_room_for_a_part_a_part_is_stored(mill, tmp_path):
     room = 40 * 64 * 64 * 3 * 2 // 5
     done = mill("tune", old, *QUICK, "--max-memory", "0", "--keep-order",
                 "--storage", "ssd", "--max-storage", room, "--out", file,
-                "--apply", out)
+                "--apply", out, "--seed", 4)
     got = json.loads(file.read_text())
     best = next(s for s in got["strategies"] if s["id"] == got["best"])
     assert best["after"] == "resize" and 0.3 < best["part"] < 1
