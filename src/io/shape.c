@@ -226,6 +226,30 @@ bool mr_shape_cached(struct mr_shape *s, uint64_t key, uint64_t bytes)
 	return hit;
 }
 
+uint64_t mr_shape_missing(struct mr_shape *s, const struct mr_extent *x,
+			  const struct mr_piece *piece, unsigned n)
+{
+	struct mr_extent at = *x;
+	uint64_t bytes = 0;
+	unsigned held = 0;
+
+	if (!s->p.cache)
+		return x->length;
+	pthread_mutex_lock(&s->lock);
+	for (unsigned i = 0; i < n; i++) {
+		at.offset = piece[i].offset;
+		if (!mr_lru_touch(&s->cache, mr_shape_key(&at, ""),
+				  piece[i].bytes))
+			continue;
+		bytes += piece[i].bytes;
+		held++;
+	}
+	s->hits += held == n;
+	s->hit_bytes += bytes;
+	pthread_mutex_unlock(&s->lock);
+	return held == n ? 0 : x->length - bytes;
+}
+
 void mr_shape_hits(struct mr_shape *s, uint64_t *requests, uint64_t *bytes)
 {
 	pthread_mutex_lock(&s->lock);

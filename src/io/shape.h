@@ -86,6 +86,19 @@ bool mr_shape_cached(struct mr_shape *s, uint64_t key, uint64_t bytes);
  * open. */
 uint64_t mr_shape_key(const struct mr_extent *x, const char *path);
 
+/* A sample in a request for several: where it begins in the file. */
+struct mr_piece {
+	uint64_t offset, bytes;
+};
+
+/*
+ * The same of a request for n neighbours in an open file. Each is known by
+ * itself, so that it makes no difference with which others it was read.
+ * Returns the bytes that the storage is to be asked for; 0: there is no wait.
+ */
+uint64_t mr_shape_missing(struct mr_shape *s, const struct mr_extent *x,
+			  const struct mr_piece *piece, unsigned n);
+
 /*
  * Between a pause and its end there are no limits: requests are due at once,
  * and are not counted as asked of the storage. The page cache goes on. For
@@ -96,7 +109,7 @@ void mr_shape_pause(struct mr_shape *s, bool pause);
 
 /* What was asked of the storage so far. */
 void mr_shape_count(struct mr_shape *s, uint64_t *requests, uint64_t *bytes);
-/* And what the page cache answered. */
+/* And what the page cache answered: requests as a whole, and all bytes. */
 void mr_shape_hits(struct mr_shape *s, uint64_t *requests, uint64_t *bytes);
 
 #endif

@@ -23,6 +23,8 @@ enum {
 	IDLE_NS = 10 * 1000 * 1000,
 	LEAST_GUESS = 16 << 10, /* bytes of a file not seen yet */
 	LARGE = 512 << 10,	/* samples that are not worth a second copy */
+	ENTRIES = 1024,		/* positions that may be in flight, or more */
+	TOO_LARGE = 4,		/* a request takes so much of the bytes */
 };
 
 /* WANTED: empty, AWAITED: pending, and a worker sleeps on it. */
@@ -393,7 +395,7 @@ static int make_room(struct mr_fetch *f, struct mr_request *q,
 	size_t ahead = atomic_load(&f->advised);
 
 	/* A shaper must know how much was read, and so must a server. */
-	q->advise = q->want > f->budget.max / 4 ||
+	q->advise = q->want > f->budget.max / TOO_LARGE ||
 		    (q->want > LARGE && !f->l->shape && !q->at.input);
 	q->buf = NULL;
 	if (q->at.input && (q->advise || !f->remote))
@@ -680,7 +682,7 @@ static int fetch_alloc(struct mr_fetch *f, struct mr_err *err)
 	span = f->behind + 2 * AHEAD_MAX;
 	/* Workers are never further apart than the ring is long: each has an
 	 * entry of its own. */
-	f->entries = 1024;
+	f->entries = ENTRIES;
 	while (f->entries < l->ring * l->rows)
 		f->entries *= 2;
 	f->entry = mr_alloc(f->entries, sizeof(*f->entry), err);
@@ -697,6 +699,23 @@ static int fetch_alloc(struct mr_fetch *f, struct mr_err *err)
 size_t mr_fetch_bytes(size_t memory)
 {
 	return memory / 4 < BYTES_MAX ? memory / 4 : BYTES_MAX;
+}
+
+double mr_fetch_depth(const struct mr_fetch_load *l)
+{
+	double room = (double)mr_fetch_bytes(l->memory), depth, ahead;
+
+	if (l->requests >= 1 && l->bytes > room / TOO_LARGE)
+		return 0;
+	depth = room * l->requests / l->bytes;
+	ahead = l->ring < ENTRIES ? ENTRIES : (double)l->ring;
+	if (ahead > AHEAD_MAX)
+		ahead = AHEAD_MAX;
+	/* The first samples of a group ask for all of its runs. */
+	ahead = (ahead + (double)l->span / 2) * l->requests;
+	if (depth > ahead)
+		depth = ahead;
+	return depth > MR_READER_MAX ? MR_READER_MAX : depth > 1 ? depth : 1;
 }
 
 int mr_fetch_new(struct mr_fetch **out, struct mr_loader *l, int mode,

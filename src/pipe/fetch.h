@@ -57,6 +57,19 @@ void mr_fetch_poke(struct mr_fetch *f, size_t length);
 /* Bytes that it may hold, of so many that a loader has. */
 size_t mr_fetch_bytes(size_t memory);
 
+/* What a loader reads: samples of `bytes` bytes by `requests` requests each,
+ * of which `span` are mixed (block order; else 0), with so much memory and so
+ * many samples in its ring. */
+struct mr_fetch_load {
+	size_t memory;
+	uint64_t ring, span;
+	double bytes, requests;
+};
+
+/* Requests in flight, at most. 0: samples of an imitated storage are too large,
+ * and left to the workers. */
+double mr_fetch_depth(const struct mr_fetch_load *l);
+
 /* Are the source's files on a server? */
 bool mr_fetch_remote(const struct mr_loader *l);
 

@@ -6,6 +6,7 @@
 
 #include "core/mem.h"
 #include "io/input.h"
+#include "pipe/runs.h"
 
 enum { WAIT_NS = 10 * 1000 * 1000 };
 
@@ -17,16 +18,24 @@ static void finish(struct mr_reader *r, struct mr_request *q)
 
 /* ---- holding back what a shaper says is not there yet ---- */
 
-static uint64_t key_of(const struct mr_request *q)
+/* Does the page cache have it? Else *bytes becomes what it does not have. */
+static bool is_cached(const struct mr_reader *r, const struct mr_request *q,
+		      uint64_t *bytes)
 {
-	return mr_shape_key(&q->at, q->path);
+	*bytes = q->result > 0 ? (uint64_t)q->result : 0;
+	if (!q->run || *bytes < q->at.length)
+		return mr_shape_cached(r->shape, mr_shape_key(&q->at, q->path),
+				       *bytes);
+	*bytes = mr_shape_missing(r->shape, &q->at, q->run->piece,
+				  q->run->samples);
+	return !*bytes;
 }
 
 static void finish_or_hold(struct mr_reader *r, struct mr_request *q)
 {
-	uint64_t n = q->result > 0 ? (uint64_t)q->result : 0;
+	uint64_t n;
 
-	if (r->shape && !mr_shape_cached(r->shape, key_of(q), n))
+	if (r->shape && !is_cached(r, q, &n))
 		mr_held_put(&r->held, mr_shape_due(r->shape, q->issued, n),
 			    (unsigned)(q - r->request));
 	else
@@ -247,13 +256,11 @@ static void *io_main(void *arg)
 
 	while (mr_queue_get(&r->todo, &i)) {
 		struct mr_request *q = &r->request[i];
-		uint64_t late = 0;
+		uint64_t late = 0, n;
 
 		q->result = q->at.input ? read_remote(r, q) : read_blocking(q);
-		if (r->shape)
-			mr_shape_wait(r->shape, q->issued,
-				      q->result > 0 ? (uint64_t)q->result : 0,
-				      &late, &r->hurry);
+		if (r->shape && !is_cached(r, q, &n))
+			mr_shape_wait(r->shape, q->issued, n, &late, &r->hurry);
 		mr_queue_put(&r->finished, i);
 	}
 	return NULL;

@@ -95,24 +95,31 @@ static struct mr_run_read **bucket_of(struct mr_runs *r, uint64_t epoch,
 	return &r->bucket[(number * 31 + epoch) % MR_RUN_BUCKETS];
 }
 
-/* The extent from the first to the last sample of a run. */
+/* Where the samples of a run lie, and the extent from the first to the last
+ * of them. */
 static bool cover(const struct mr_runs *r, const struct mr_stretch *s,
-		  struct mr_extent *at)
+		  struct mr_run_read *run)
 {
-	struct mr_extent a, b;
+	struct mr_extent a = { 0 }, b;
 
-	if (s->first + s->count > r->l->plan.samples || locate(r, s->first, &a))
+	if (s->first + s->count > r->l->plan.samples ||
+	    s->count > MR_RUN_SAMPLES)
 		return false;
-	*at = a;
-	for (uint64_t i = 1; i < s->count; i++, a = b)
-		if (locate(r, s->first + i, &b) || !follows(&a, &b))
+	for (uint64_t i = 0; i < s->count; i++, a = b) {
+		if (locate(r, s->first + i, &b) || (i && !follows(&a, &b)))
 			return false;
-	at->length = a.offset + a.length - at->offset;
-	at->mapped = NULL;
-	return at->length <= 4 * (uint64_t)RUN_BYTES;
+		if (!i)
+			run->at = b;
+		run->piece[i] = (struct mr_piece){ b.offset, b.length };
+	}
+	run->samples = (unsigned)s->count;
+	run->at.length = a.offset + a.length - run->at.offset;
+	run->at.mapped = NULL;
+	return run->at.length <= 4 * (uint64_t)RUN_BYTES;
 }
 
-static struct mr_run_read *make(struct mr_runs *r)
+/* NULL when the samples are no neighbours. */
+static struct mr_run_read *make(struct mr_runs *r, const struct mr_stretch *s)
 {
 	struct mr_run_read *run = r->free;
 
@@ -120,6 +127,11 @@ static struct mr_run_read *make(struct mr_runs *r)
 		r->free = run->next;
 	else
 		run = mr_alloc(1, sizeof(*run), NULL);
+	if (run && !cover(r, s, run)) {
+		run->next = r->free;
+		r->free = run;
+		run = NULL;
+	}
 	return run;
 }
 
@@ -131,7 +143,6 @@ struct mr_run_read *mr_runs_get(struct mr_runs *r, uint64_t position,
 	uint64_t batch = position / l->rows, epoch = batch / l->epoch_batches;
 	uint64_t base = epoch * l->epoch_batches * l->rows;
 	struct mr_run_read **at, *run;
-	struct mr_extent all;
 	struct mr_stretch s;
 
 	*fresh = false;
@@ -143,13 +154,13 @@ struct mr_run_read *mr_runs_get(struct mr_runs *r, uint64_t position,
 	for (run = *at; run; run = run->next)
 		if (run->number == s.first && run->epoch == epoch)
 			return run;
-	if (!cover(r, &s, &all) || !(run = make(r)))
+	run = make(r, &s);
+	if (!run)
 		return NULL;
 	run->epoch = epoch;
 	run->number = s.first;
 	run->expires = base + s.end;
 	run->state = MR_RUN_PENDING;
-	run->at = all;
 	run->buf = NULL;
 	run->left = (unsigned)s.count;
 	run->waiters = 0;

@@ -28,7 +28,9 @@ struct mr_run_read {
 	uint64_t epoch, number;	  /* which it is */
 	uint64_t expires;	  /* no sample of it stands from here on */
 	enum mr_run_state state;
-	struct mr_extent at; /* all of it */
+	struct mr_extent at; /* all of it, */
+	unsigned samples;    /* and each */
+	struct mr_piece piece[MR_RUN_SAMPLES];
 	struct mr_buf *buf;
 	unsigned left; /* samples not handed out yet */
 	unsigned waiters;

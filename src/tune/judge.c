@@ -14,10 +14,15 @@
 
 enum { EVEN_OF = 6 };
 
+double mr_tuning_epoch(const struct mr_tuning *t)
+{
+	return (double)t->samples / (double)(t->ranks > 1 ? t->ranks : 1);
+}
+
 static double epoch_total(const struct mr_tuning *t,
 			  const struct mr_strategy *s, double epochs)
 {
-	double n = (double)t->samples;
+	double n = mr_tuning_epoch(t);
 
 	return s->offline + n / s->cold + (epochs - 1) * n / s->warm;
 }
@@ -90,16 +95,25 @@ static void correct(const struct mr_tuning *t, struct mr_strategy *s)
 
 /* ---- the goal ---- */
 
+double mr_goal_storage(const struct mr_tune_goal *g)
+{
+	return g->room > 0 && !(g->max_storage > 0 &&
+				g->max_storage < g->room) ?
+		       g->room :
+		       g->max_storage;
+}
+
 static void weigh_cost(const struct mr_tuning *t, struct mr_strategy *s)
 {
 	const struct mr_tune_goal *g = &t->goal;
+	double most = mr_goal_storage(g);
 
 	s->total = epoch_total(t, s, g->epochs);
 	s->cost =
 		s->total / 3600 * g->price_hour + s->added / 1e9 * g->price_gb;
-	s->allowed = (!(g->max_storage > 0) || s->added <= g->max_storage) &&
+	s->allowed = (!(most > 0) || s->added <= most) &&
 		     (!(g->max_prepare > 0) || s->offline <= g->max_prepare) &&
-		     isfinite(s->total);
+		     !s->refused && isfinite(s->total);
 }
 
 double mr_strategy_price(const struct mr_tuning *t, const struct mr_strategy *s)
@@ -336,7 +350,7 @@ static void choose_shown(struct mr_tuning *t)
 static void add_even(struct mr_tuning *t, int a, int b)
 {
 	const struct mr_strategy *x = &t->strategy[a], *y = &t->strategy[b];
-	double n = (double)t->samples;
+	double n = mr_tuning_epoch(t);
 	double first = epoch_total(t, x, 1) - epoch_total(t, y, 1);
 	double each = n / y->warm - n / x->warm;
 

@@ -97,6 +97,7 @@ static int open_job(struct mr_tuner *u, const char *pipeline,
 	const struct mr_edit edit = { .apply = without_cache };
 	struct mr_tuning *t = u->t;
 	struct mr_loader *l;
+	bool made;
 	int e = mr_loader_open_edited(&l, pipeline, &u->opt, &edit, err);
 
 	if (e)
@@ -107,12 +108,15 @@ static int open_job(struct mr_tuner *u, const char *pipeline,
 	t->block = l->opt.block;
 	t->budget = (double)l->budget.max;
 	t->threads = l->threads;
+	u->ring = l->wanted_ring;
+	t->ring = l->ring * l->rows;
 	u->remote = l->plan.source->locate && mr_fetch_remote(l);
 	u->local =
 		(l->plan.source->locate && !u->remote) || l->plan.source->file;
 	e = t->pipeline ? take_apart(t, l->pipeline, err) : MR_ENOMEM;
-	t->split[0].direct = !l->plan.source->locate &&
-			     !(l->plan.source->flags & MR_SOURCE_MADE);
+	made = l->plan.source->flags & MR_SOURCE_MADE;
+	t->split[0].direct = !l->plan.source->locate && !made;
+	t->split[0].made = made ? MR_MADE_AHEAD : 0;
 	mr_loader_close(l);
 	return e;
 }
@@ -156,7 +160,8 @@ static int look(struct mr_tuner *u, struct mr_err *err)
 			      .seconds = LOOK };
 	struct mr_figure f;
 	struct mr_stats st;
-	int e = time_text(u, text_until(t, 0, 8), &r, &f, &st, err);
+	int few = t->batch < 8 ? (int)t->batch : 8;
+	int e = time_text(u, text_until(t, 0, few), &r, &f, &st, err);
 
 	if (e)
 		return e;
@@ -244,6 +249,10 @@ static int time_whole(struct mr_tuner *u, struct mr_err *err)
 	learn_steps(t, &st);
 	u->rate = f.mean;
 	u->wide = (double)st.bytes_out / (double)st.batches > WIDE;
+	/* and two that the user holds: three quarters of the budget are for
+	 * them (pipe/open.c) */
+	t->batches = (u->ring + 2) * (double)t->batch * (double)st.bytes_out /
+		     (double)st.samples * 4 / 3;
 	choose_number(u);
 	return 0;
 }
@@ -350,9 +359,12 @@ int mr_tuner_look(struct mr_tuner *u, const char *pipeline, struct mr_err *err)
 	int e = open_job(u, pipeline, err);
 
 	mr_tuner_tell(u, "a look at the data");
-	if (!e)
-		e = look(u, err);
-	if (!e)
-		e = time_whole(u, err);
+	return e ? e : look(u, err);
+}
+
+int mr_tuner_choose(struct mr_tuner *u, struct mr_err *err)
+{
+	int e = time_whole(u, err);
+
 	return e ? e : fit(u, err);
 }

@@ -28,12 +28,12 @@ static struct mr_strategy *same(const struct mr_tuning *t,
 static double room(const struct mr_tuning *t, struct mr_strategy s)
 {
 	const struct mr_tune_goal *g = &t->goal;
-	double most = 1;
+	double most = 1, bytes = mr_goal_storage(g);
 
 	s.part = 1;
 	mr_strategy_judge(t, &s);
-	if (g->max_storage > 0 && s.added > 0)
-		most = fmin(most, g->max_storage / s.added);
+	if (bytes > 0 && s.added > 0)
+		most = fmin(most, bytes / s.added);
 	if (g->max_prepare > 0 && s.offline > 0)
 		most = fmin(most, g->max_prepare / s.offline);
 	return most;
@@ -80,11 +80,12 @@ static double least_price(const struct mr_tuning *t)
 	return least;
 }
 
-/* Those that were not measured are thought of anew. */
+/* Those that were not measured are thought of anew, unless it was in vain. */
 static void forget(struct mr_tuning *t)
 {
 	while (t->strategies && t->strategy[t->strategies - 1].mixed &&
-	       !t->strategy[t->strategies - 1].measured.n)
+	       !t->strategy[t->strategies - 1].measured.n &&
+	       !t->strategy[t->strategies - 1].tried)
 		t->strategies--;
 }
 

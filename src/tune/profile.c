@@ -33,10 +33,15 @@ enum {
 #define THIN	0.4
 
 /* So many in a batch, or as few as the job has: of large samples more may not
- * fit. */
-static int few(const struct mr_tuning *t, int most)
+ * fit, and what is stored may be larger than what the job's batches have. */
+static int few(const struct mr_tuning *t, const struct mr_tune_split *s,
+	       int most)
 {
-	return t->batch < (uint64_t)most ? (int)t->batch : most;
+	double fit = t->budget / 4 / (s->plain > 1 ? s->plain : 1);
+
+	if (t->batch < (uint64_t)most)
+		most = (int)t->batch;
+	return fit < 1 ? 1 : fit < most ? (int)fit : most;
 }
 
 /* ---- codecs ---- */
@@ -129,7 +134,7 @@ static int try_codecs(struct mr_tuner *u, struct mr_tune_split *s,
 	opt.threads = 1;
 	opt.storage = "";
 	mr_tuner_add_read(&text, dir);
-	mr_str_addf(&text, " | batch %d", few(u->t, CODEC_SAMPLES));
+	mr_str_addf(&text, " | batch %d", few(u->t, s, CODEC_SAMPLES));
 	e = text.failed ? mr_err_nomem(err, 1) :
 			  mr_loader_open_with(&l, text.text, &opt, err);
 	mr_str_fini(&text);
@@ -195,8 +200,13 @@ static int time_reading(struct mr_tuner *u, struct mr_tune_split *s,
 			      .fill = u->wide,
 			      .seconds = AHEAD * u->thin };
 	struct mr_stats st;
-	int e = mr_tuner_time(u, &r, &s->ahead, &st, err);
+	int e;
 
+	if (t->fetch == MR_FETCH_DIRECT) {
+		s->ahead = s->curve[s->points - 1].rate;
+		return 0;
+	}
+	e = mr_tuner_time(u, &r, &s->ahead, &st, err);
 	/* Fewer than one where neighbours share them. Those in flight at the
 	 * end were asked for, too: never more. */
 	if (!e && s->stage < 0 && st.bytes_read && st.step[0].calls)
@@ -212,13 +222,16 @@ static int time_storage(struct mr_tuner *u, struct mr_tune_split *s,
 			const char *dir, struct mr_err *err)
 {
 	struct mr_tuning *t = u->t;
+	const struct mr_strategy at = { .split = (int)(s - t->split) };
 	struct mr_str text = { 0 };
 	struct mr_timed r = { .threads = t->threads,
 			      .order = t->order,
+			      .block = mr_tuning_block(t, &at, t->sampled),
 			      .subset = s->stage < 0 ? u->subset : 0,
 			      .storage = "",
 			      .evict = s->stage >= 0 || !u->remote,
-			      .seconds = COLD * u->thin };
+			      .seconds = COLD * u->thin },
+			warm;
 	int e;
 
 	if (*t->profile || (s->stage < 0 && !u->local && !u->remote))
@@ -227,10 +240,16 @@ static int time_storage(struct mr_tuner *u, struct mr_tune_split *s,
 		mr_str_add(&text, t->word[0]);
 	else
 		mr_tuner_add_read(&text, dir);
-	mr_str_addf(&text, " | batch %d", few(t, READ_AT_ONCE));
+	mr_str_addf(&text, " | batch %d", few(t, s, READ_AT_ONCE));
 	r.text = text.text;
-	e = text.failed ? mr_err_nomem(err, 1) :
-			  mr_tuner_time(u, &r, &s->cold, NULL, err);
+	warm = r;
+	warm.evict = false;
+	e = text.failed ? mr_err_nomem(err, 1) : 0;
+	/* What was just read is in memory. */
+	if (!e && (s->direct || t->fetch == MR_FETCH_DIRECT))
+		e = mr_tuner_time(u, &warm, &s->alone, NULL, err);
+	if (!e)
+		e = mr_tuner_time(u, &r, &s->cold, NULL, err);
 	r.order = MR_ORDER_BLOCK;
 	if (!e && s->stage >= 0 && t->other_order)
 		e = mr_tuner_time(u, &r, &s->block, NULL, err);
@@ -247,8 +266,7 @@ static int profile_split(struct mr_tuner *u, int i, struct mr_err *err)
 
 	mr_tuner_tell(u, i ? s->name : "all online");
 	if (i)
-		e = mr_tuner_store(u, &at, dir, sizeof(dir), &s->bytes,
-				   &s->offline, err);
+		e = mr_tuner_store(u, &at, dir, sizeof(dir), s, err);
 	text = mr_strategy_text(u->t, &at, dir, 0, 0);
 	if (!e && !text)
 		e = mr_err_nomem(err, 1);

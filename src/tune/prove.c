@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyze/model.h"
 #include "tune/tuner.h"
 
 enum { BEST = 3, ROUNDS = 6, FINALISTS = 4, TURNS = 3 };
@@ -15,15 +16,6 @@ enum { BEST = 3, ROUNDS = 6, FINALISTS = 4, TURNS = 3 };
 #define LONG_TURN 2.5
 #define OVER	  54.0
 #define LITTLE	  3.0 /* at any scale */
-
-#define NEAR 0.1 /* the best one: finalists */
-
-/* Can it be seen here? A page cache that holds a part needs a storage that is
- * imitated. */
-static bool provable(const struct mr_tuning *t, const struct mr_strategy *s)
-{
-	return s->cache != MR_CACHE_PAGE || *t->profile || s->cache_share >= 1;
-}
 
 /* The storage as the strategy has it. */
 static void storage_of(const struct mr_tuner *u, const struct mr_strategy *s,
@@ -110,7 +102,7 @@ static int measure(struct mr_tuner *u, const struct mr_strategy *s,
 	if (mr_tuner_tell(u, words.text))
 		e = mr_err_set(err, MR_ESTATE, "stopped");
 	if (!e && t->split[set.split].stage >= 0)
-		e = mr_tuner_store(u, &set, dir, sizeof(dir), NULL, NULL, err);
+		e = mr_tuner_store(u, &set, dir, sizeof(dir), NULL, err);
 	if (!e)
 		e = time_one(u, s, dir, seconds, times, f, err);
 	if (e && e != MR_ESTATE)
@@ -120,57 +112,94 @@ static int measure(struct mr_tuner *u, const struct mr_strategy *s,
 	return e;
 }
 
+/* Seconds in which its set is packed, unless it is there; one that is not
+ * packed always is. */
+static double packing(const struct mr_tuner *u, const struct mr_strategy *s)
+{
+	const struct mr_strategy set = mr_strategy_set(s);
+	const struct mr_tune_split *sp = &u->t->split[set.split];
+	const struct mr_tune_codec *c = &sp->codec[set.codec];
+
+	if (!(c->pack > 0) || mr_tuner_has(u, &set))
+		return 0;
+	return (double)u->t->sampled * sp->plain / c->pack / u->t->threads;
+}
+
+/* And in which its cache is filled, which a storage that is imitated does not
+ * hold up. */
+static double filling(const struct mr_tuner *u, const struct mr_strategy *s)
+{
+	const struct mr_tune_split *sp = &u->t->split[s->split];
+	double rate = *u->t->profile ? mr_model_curve(sp->curve, sp->points,
+						      s->threads) :
+				       s->cold;
+
+	return fills(u, s) ? (double)u->t->sampled / rate : 0;
+}
+
 /* What measuring it for so long takes. */
 static double takes(const struct mr_tuner *u, const struct mr_strategy *s,
 		    double seconds)
 {
-	return seconds * u->scale +
-	       (fills(u, s) ? (double)u->t->sampled / s->cold : 0);
+	return packing(u, s) + filling(u, s) + seconds * u->scale;
 }
 
 /* Is there the time to make its set and to measure it? For what takes little,
  * always: what is chosen should have been measured. */
 static bool in_time(const struct mr_tuner *u, int i)
 {
-	const struct mr_tuning *t = u->t;
-	const struct mr_strategy *s = &t->strategy[i];
-	double part = (double)t->sampled / (double)t->samples;
-	double more = part * s->offline + takes(u, s, PROOF);
+	double more = takes(u, &u->t->strategy[i], PROOF);
 
 	return u->o->exhaustive || more < LITTLE ||
 	       mr_tuner_seconds(u) + more < OVER * u->scale;
 }
 
+/* For want of memory, or of room for its set? A set is packed here from one
+ * that lies beside it: what can fail is the writing. */
+static bool lacks_room(const struct mr_tuner *u, const struct mr_strategy *s,
+		       int e)
+{
+	const struct mr_strategy set = mr_strategy_set(s);
+
+	return e == MR_ELIMIT || e == MR_ENOMEM ||
+	       (e == MR_EIO && !mr_tuner_has(u, &set));
+}
+
+/* What there is no room to measure is left as it was predicted; what the
+ * memory does not hold could not be used either. */
 static int prove(struct mr_tuner *u, int i, struct mr_err *err)
 {
 	struct mr_strategy *s = &u->t->strategy[i];
+	int e;
 
-	if (s->measured.n || s->tried || !provable(u->t, s))
+	if (s->measured.n || s->tried || !mr_strategy_provable(u->t, s))
 		return 0;
 	s->tried = true;
-	return measure(u, s, PROOF, u->o->exhaustive ? u->o->repeats : 1,
-		       &s->measured, err);
+	e = measure(u, s, PROOF, u->o->exhaustive ? u->o->repeats : 1,
+		    &s->measured, err);
+	if (!lacks_room(u, s, e))
+		return e;
+	s->refused = e != MR_EIO;
+	if (!u->passed++)
+		u->why = *err;
+	return 0;
+}
+
+static void note_passed(struct mr_tuner *u)
+{
+	char n[32];
+
+	if (!u->passed)
+		return;
+	mr_str_addf(&u->t->notes,
+		    "%s %s not measured, for want of room%s: %.*s\n",
+		    mr_str_count(n, (unsigned long long)u->passed),
+		    u->passed > 1 ? "strategies were" : "strategy was",
+		    u->passed > 1 ? "; the first of them" : "",
+		    (int)strcspn(u->why.text, "\n"), u->why.text);
 }
 
 /* ---- finals ---- */
-
-/* The next best of those that were measured, and are near the best. */
-static int next_finalist(const struct mr_tuning *t, const int *have, int n)
-{
-	int next = -1;
-
-	for (int i = 0; i < t->strategies; i++) {
-		const struct mr_strategy *s = &t->strategy[i];
-		bool out = !s->allowed || !s->measured.n ||
-			   s->score < t->strategy[t->best].score * (1 - NEAR);
-
-		for (int k = 0; k < n; k++)
-			out |= have[k] == i;
-		if (!out && (next < 0 || s->score > t->strategy[next].score))
-			next = i;
-	}
-	return next;
-}
 
 /* Is there the time for another turn? */
 static bool turn_in_time(const struct mr_tuner *u, const int *who, int n)
@@ -193,6 +222,8 @@ static int take_turn(struct mr_tuner *u, const int *who, int n,
 
 		e = measure(u, &u->t->strategy[who[k]],
 			    u->o->exhaustive ? LONG_TURN : TURN, 1, &f, err);
+		if (lacks_room(u, &u->t->strategy[who[k]], e))
+			e = 0;
 		/* A cache that was not filled this time tells nothing. */
 		mean[k] = f.n ? f.mean : u->t->strategy[who[k]].measured.mean;
 	}
@@ -208,7 +239,7 @@ static int finals(struct mr_tuner *u, struct mr_err *err)
 	int who[FINALISTS], n = 0, turns = 0, e = 0;
 
 	while (t->best >= 0 && n < FINALISTS &&
-	       (who[n] = next_finalist(t, who, n)) >= 0)
+	       (who[n] = mr_tuning_finalist(t, who, n)) >= 0)
 		n++;
 	if (n < 2)
 		return 0;
@@ -227,26 +258,6 @@ static int finals(struct mr_tuner *u, struct mr_err *err)
 
 /* ---- which ---- */
 
-/* The best that has not been measured, unlike all that have; -1: there is
- * none. */
-static int next_best(const struct mr_tuning *t)
-{
-	int best = -1;
-
-	for (int i = 0; i < t->strategies; i++) {
-		const struct mr_strategy *s = &t->strategy[i];
-		bool known = !s->allowed || s->threads != t->threads ||
-			     s->tried || !provable(t, s);
-
-		for (int k = 0; k < t->strategies && !known; k++)
-			known = t->strategy[k].measured.n &&
-				mr_strategy_alike(s, &t->strategy[k]);
-		if (!known && (best < 0 || s->score > t->strategy[best].score))
-			best = i;
-	}
-	return best;
-}
-
 /* Whatever has come to the top by what was measured. */
 static int prove_top(struct mr_tuner *u, struct mr_err *err)
 {
@@ -256,7 +267,8 @@ static int prove_top(struct mr_tuner *u, struct mr_err *err)
 	for (int i = 0; !e && i < ROUNDS && t->best >= 0; i++) {
 		const struct mr_strategy *best = &t->strategy[t->best];
 
-		if (best->tried || !provable(t, best) || !in_time(u, t->best))
+		if (best->tried || !mr_strategy_provable(t, best) ||
+		    !in_time(u, t->best))
 			break;
 		e = prove(u, t->best, err);
 		mr_tuning_judge(t);
@@ -275,7 +287,7 @@ static int prove_best(struct mr_tuner *u, struct mr_err *err)
 	if (!e && t->offline >= 0)
 		e = prove(u, t->offline, err);
 	for (int i = 0; !e && i < BEST; i++) {
-		int k = next_best(t);
+		int k = mr_tuning_next(t);
 
 		if (k < 0 || !in_time(u, k))
 			break;
@@ -301,13 +313,8 @@ static int prove_all(struct mr_tuner *u, struct mr_err *err)
 		}
 		u->part = (i + 1.0) / t->strategies;
 		e = prove(u, i, err);
-		if (last && s.codec > 0) {
-			char dir[4200];
-
-			snprintf(dir, sizeof(dir), "%s/%d-%d", u->scratch.path,
-				 s.split, s.codec);
-			mr_scratch_drop(dir);
-		}
+		if (last && s.codec > 0)
+			mr_tuner_drop(u, &s);
 	}
 	mr_tuning_judge(t);
 	return e;
@@ -323,5 +330,8 @@ int mr_tuner_prove(struct mr_tuner *u, struct mr_err *err)
 		e = prove_top(u, err);
 	if (!e)
 		e = finals(u, err);
-	return e ? e : prove_top(u, err);
+	if (!e)
+		e = prove_top(u, err);
+	note_passed(u);
+	return e;
 }

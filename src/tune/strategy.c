@@ -8,9 +8,12 @@
 #include "core/mem.h"
 #include "pipe/fetch.h"
 #include "pipe/held.h"
+#include "pipe/order.h"
 #include "pipe/runs.h"
 #include "store/shard.h"
 #include "tune/tuning.h"
+
+#define SPARE 1.03
 
 bool mr_strategy_alike(const struct mr_strategy *a, const struct mr_strategy *b)
 {
@@ -65,16 +68,22 @@ double mr_strategy_bytes(const struct mr_tuning *t, const struct mr_strategy *s)
 	return split_of(t, s)->bytes / codec_of(t, s)->ratio;
 }
 
+/* What its cache holds of a sample. */
+static double entry_bytes(const struct mr_tuning *t,
+			  const struct mr_strategy *s)
+{
+	return s->cache == MR_CACHE_PAGE ?
+		       mr_strategy_bytes(t, s) :
+		       t->split[s->cache_at].plain + MR_RAM_HEAD;
+}
+
 double mr_strategy_share(const struct mr_tuning *t, const struct mr_strategy *s)
 {
-	double each, share;
+	double share;
 
 	if (s->cache == MR_CACHE_NONE)
 		return 0;
-	each = s->cache == MR_CACHE_PAGE ?
-		       mr_strategy_bytes(t, s) :
-		       t->split[s->cache_at].plain + MR_RAM_HEAD;
-	share = t->memory / (each * (double)t->samples);
+	share = t->memory / (entry_bytes(t, s) * (double)t->samples);
 	return share < 1 ? share : 1;
 }
 
@@ -107,21 +116,6 @@ static double thread_seconds(const struct mr_tuning *t,
 	return rest + read / c->ratio;
 }
 
-/* And in which it waits for the storage, where it reads by itself. */
-static double waiting_seconds(const struct mr_tuning *t,
-			      const struct mr_strategy *s)
-{
-	const struct mr_tune_split *sp = split_of(t, s);
-	const struct mr_storage_limits *l = &t->limits;
-
-	if (!sp->direct)
-		return 0;
-	if (!*t->profile) /* all threads were at it */
-		return sp->cold.n ? t->threads / sp->cold.mean : 0;
-	return sp->requests * l->latency +
-	       (l->stream > 0 ? sp->bytes / l->stream : 0);
-}
-
 /* ---- storage ---- */
 
 /* Reads for a sample of n in block (or sequential) order, where neighbours
@@ -130,9 +124,10 @@ static double waiting_seconds(const struct mr_tuning *t,
 static double shared(const struct mr_tuning *t, const struct mr_strategy *s,
 		     uint64_t n, uint64_t block)
 {
-	struct mr_order o = {
-		.kind = s->order, .n = n, .ranks = 1, .block = block
-	};
+	struct mr_order o = { .kind = s->order,
+			      .n = n,
+			      .ranks = t->ranks > 1 ? t->ranks : 1,
+			      .block = block };
 	double bytes = mr_strategy_bytes(t, s);
 	uint64_t run;
 
@@ -177,20 +172,52 @@ static double requests(const struct mr_tuning *t, const struct mr_strategy *s,
 {
 	if (split_of(t, s)->stage < 0)
 		return split_of(t, s)->requests;
-	return s->order == MR_ORDER_SHUFFLE ?
+	return s->order == MR_ORDER_SHUFFLE || t->fetch == MR_FETCH_DIRECT ?
 		       1 :
 		       shared(t, s, n, mr_tuning_block(t, s, n));
 }
 
+/* Of them, so many at once; 0: as many as there are threads, who wait. */
+static double depth(const struct mr_tuning *t, const struct mr_strategy *s,
+		    uint64_t n)
+{
+	const struct mr_tune_split *sp = split_of(t, s);
+	struct mr_order o = { .kind = s->order };
+	struct mr_fetch_load load = { .memory = (size_t)t->budget,
+				      .ring = t->ring,
+				      .bytes = mr_strategy_bytes(t, s),
+				      .requests = requests(t, s, n) };
+
+	if (sp->made > 0)
+		return sp->made;
+	if (sp->direct || t->fetch == MR_FETCH_DIRECT)
+		return 0;
+	if (!*t->profile) /* what is large is the kernel's to read ahead */
+		return MR_HELD_MAX;
+	if (s->order == MR_ORDER_BLOCK) {
+		o.block = mr_tuning_block(t, s, n);
+		load.span = mr_order_span(&o);
+	}
+	return mr_fetch_depth(&load);
+}
+
+/* Cold, as it is: in the job's order, or in the other one that there may be,
+ * block order. */
+static const struct mr_figure *cold_of(const struct mr_tuning *t,
+				       const struct mr_tune_split *s, int order)
+{
+	return order != t->order && s->block.n ? &s->block : &s->cold;
+}
+
 /* Seconds of a sample from the disk as it is: of sets that were measured, by
  * the line through them that fits best. */
-static double line(const struct mr_tuning *t, bool block, double bytes)
+static double line(const struct mr_tuning *t, int order, double bytes)
 {
 	double n = 0, x = 0, y = 0, xx = 0, xy = 0, slope, at;
 
 	for (int i = 0; i < t->splits; i++) {
 		const struct mr_tune_split *s = &t->split[i];
-		const struct mr_figure *f = block ? &s->block : &s->cold;
+		const struct mr_figure *f = cold_of(t, s, order);
 		double w;
 
 		if (s->stage < 0 || !f->n || !(f->mean > 0))
@@ -216,27 +243,51 @@ static double line(const struct mr_tuning *t, bool block, double bytes)
 	return at + slope * bytes;
 }
 
+/* And of any; 0: not known. */
+static double cold_seconds(const struct mr_tuning *t,
+			   const struct mr_strategy *s)
+{
+	const struct mr_tune_split *sp = split_of(t, s);
+	const struct mr_figure *f = cold_of(t, sp, s->order);
+
+	if (sp->stage >= 0 && codec_of(t, s)->ratio != 1)
+		return line(t, s->order, mr_strategy_bytes(t, s));
+	return f->n ? 1 / f->mean : 0;
+}
+
 /* Samples/s, cold; 0: it sets no limit. */
 static double storage_rate(const struct mr_tuning *t,
 			   const struct mr_strategy *s, uint64_t n)
 {
-	const struct mr_tune_split *sp = split_of(t, s);
-	double bytes = mr_strategy_bytes(t, s), seconds;
-	bool block = s->order != MR_ORDER_SHUFFLE;
+	double seconds;
 
 	if (*t->profile)
-		return mr_model_storage(&t->limits, bytes, requests(t, s, n),
-					sp->direct ? 0 : MR_HELD_MAX);
-	if (sp->direct)
-		return 0; /* the workers' waiting has it */
-	if (sp->stage < 0 || codec_of(t, s)->ratio == 1) {
-		const struct mr_figure *f =
-			block && sp->block.n ? &sp->block : &sp->cold;
+		return mr_model_storage(&t->limits, mr_strategy_bytes(t, s),
+					requests(t, s, n), depth(t, s, n));
+	seconds = cold_seconds(t, s);
+	/* else it is among what the workers wait for */
+	return seconds > 0 && depth(t, s, n) > 0 ? 1 / seconds : 0;
+}
 
-		return f->n ? f->mean : 0;
-	}
-	seconds = line(t, block, bytes);
-	return seconds > 0 ? 1 / seconds : 0;
+/* Seconds in which a thread waits for the storage, where it reads by itself.
+ * What it does with the bytes is among the steps. */
+static double waiting_seconds(const struct mr_tuning *t,
+			      const struct mr_strategy *s)
+{
+	const struct mr_tune_split *sp = split_of(t, s);
+	const struct mr_storage_limits *l = &t->limits;
+	double each;
+
+	if (depth(t, s, t->samples) > 0)
+		return 0;
+	if (*t->profile)
+		return l->latency +
+		       (l->stream > 0 ? mr_strategy_bytes(t, s) / l->stream :
+					0);
+	each = cold_seconds(t, s);
+	if (sp->alone.n)
+		each -= 1 / sp->alone.mean / codec_of(t, s)->ratio;
+	return each > 0 ? t->threads * each : 0; /* all of them were at it */
 }
 
 /* Seconds that the threads take for a sample, and its storage, add up by the
@@ -367,19 +418,29 @@ int mr_tuning_list(struct mr_tuning *t, struct mr_err *err)
 
 /* ---- what a strategy takes ---- */
 
+/* Of its cache. What one sample takes is the mean of some: for all of them
+ * there is a little more, since what does not fit is missed in each epoch. */
+static double cache_bytes(const struct mr_tuning *t,
+			  const struct mr_strategy *s)
+{
+	double all = entry_bytes(t, s) * (double)t->samples;
+
+	if (s->cache == MR_CACHE_RAM && s->cache_share >= 1)
+		return floor(fmin(SPARE * all, t->memory));
+	return ceil(s->cache_share * all);
+}
+
 void mr_strategy_predict(const struct mr_tuning *t, struct mr_strategy *s)
 {
 	const struct mr_strategy set = mr_strategy_set(s);
+	const struct mr_strategy source = { .order = t->order };
 	const struct mr_tune_split *sp = split_of(t, &set);
 	const struct mr_tune_codec *c = codec_of(t, &set);
-	double n = (double)t->samples, each, make;
+	double n = (double)t->samples, make;
 	double stored = s->mixed ? s->part * n : sp->stage < 0 ? 0 : n;
 
 	s->cache_share = mr_strategy_share(t, s);
-	each = s->cache == MR_CACHE_PAGE ?
-		       mr_strategy_bytes(t, s) :
-		       t->split[s->cache_at].plain + MR_RAM_HEAD;
-	s->cache_bytes = ceil(s->cache_share * n * each);
+	s->cache_bytes = cache_bytes(t, s);
 	s->storage = mr_strategy_bytes(t, s) * n;
 	s->added = stored * mr_strategy_bytes(t, &set);
 	s->shards = stored > 0 ?
@@ -391,7 +452,7 @@ void mr_strategy_predict(const struct mr_tuning *t, struct mr_strategy *s)
 	s->offline = 0;
 	if (sp->stage < 0 || !(sp->offline.mean > 0))
 		return;
-	make = t->threads / sp->offline.mean;
+	make = t->threads / sp->offline.mean + waiting_seconds(t, &source);
 	if (c->pack > 0)
 		make += sp->plain / c->pack;
 	s->offline = stored /

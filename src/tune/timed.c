@@ -7,7 +7,12 @@
 
 #include "core/clock.h"
 #include "diagnose/trial.h"
+#include "store/packer.h"
 #include "tune/tuner.h"
+
+/* Room that a set takes beside its records: for the index, and in folders. */
+#define AROUND 1.05
+#define BESIDE 64e3
 
 double mr_tuner_seconds(const struct mr_tuner *u)
 {
@@ -96,6 +101,50 @@ static bool place(const struct mr_tuner *u, int split, int codec, char *path,
 	return !stat(meta, &st);
 }
 
+bool mr_tuner_has(const struct mr_tuner *u, const struct mr_strategy *s)
+{
+	char path[4096];
+
+	return u->t->split[s->split].stage < 0 ||
+	       place(u, s->split, s->codec, path, sizeof(path));
+}
+
+void mr_tuner_drop(const struct mr_tuner *u, const struct mr_strategy *s)
+{
+	char path[4096];
+
+	place(u, s->split, s->codec, path, sizeof(path));
+	mr_scratch_drop(path);
+}
+
+/* Where there is none for a packed set, the other packed ones give way to it:
+ * they are made anew when they are needed again. */
+static int make_room(const struct mr_tuner *u, const struct mr_strategy *s,
+		     struct mr_err *err)
+{
+	const struct mr_tuning *t = u->t;
+	double need =
+		BESIDE + AROUND * mr_strategy_bytes(t, s) * (double)u->subset;
+	char takes[32], have[32];
+	struct mr_strategy other = { .split = 1 };
+
+	if (!s->codec || need <= (double)mr_scratch_room(&u->scratch))
+		return 0;
+	for (; other.split < t->splits; other.split++)
+		for (other.codec = 1;
+		     other.codec < t->split[other.split].codecs; other.codec++)
+			mr_tuner_drop(u, &other);
+	if (need <= (double)mr_scratch_room(&u->scratch))
+		return 0;
+	return mr_err_set(
+		err, MR_EIO,
+		"its samples take %s, and %s are free in %.900s; "
+		"give another folder: --scratch DIR",
+		mr_str_size(takes, need),
+		mr_str_size(have, (double)mr_scratch_room(&u->scratch)),
+		u->scratch.path);
+}
+
 /* Packed ones are made of the one that is not, where there is one: the steps
  * before take long. */
 static int store(struct mr_tuner *u, const struct mr_strategy *s,
@@ -116,7 +165,11 @@ static int store(struct mr_tuner *u, const struct mr_strategy *s,
 	o.loader.memory = u->opt.memory;
 	o.loader.plugins = u->opt.plugins;
 	o.loader.on_error = mr_tuner_storing(u->opt.on_error);
-	o.loader.subset = packs ? 0 : u->subset;
+	/* The same ones as in runs of the source. */
+	if (!packs && u->t->order == MR_ORDER_SHUFFLE)
+		o.loader.subset = u->subset;
+	else if (!packs)
+		o.first = u->subset;
 	o.progress = told;
 	o.data = u;
 	if (packs) {
@@ -132,26 +185,43 @@ static int store(struct mr_tuner *u, const struct mr_strategy *s,
 	return e;
 }
 
+static void learn(struct mr_tune_split *s, const struct mr_store_report *r)
+{
+	const struct mr_stats *st = &r->stats;
+
+	s->bytes = (double)r->bytes / (double)r->samples;
+	for (size_t i = 0; i < st->steps; i++) {
+		const struct mr_step_stats *step = &st->step[i];
+
+		if (step->calls && !strcmp(step->name, mr_pack_record.name))
+			s->plain = (double)step->bytes_in / (double)step->calls;
+	}
+	if (st->seconds > 0) {
+		double v =
+			(double)st->samples / (st->seconds + r->sync_seconds);
+
+		s->offline = mr_figure_of(&v, 1);
+	}
+}
+
 int mr_tuner_store(struct mr_tuner *u, const struct mr_strategy *s, char *path,
-		   size_t cap, double *bytes, struct mr_figure *rate,
-		   struct mr_err *err)
+		   size_t cap, struct mr_tune_split *learns, struct mr_err *err)
 {
 	struct mr_store_report r;
 	int e;
 
 	if (place(u, s->split, s->codec, path, cap))
 		return 0;
-	e = store(u, s, path, &r, err);
+	e = make_room(u, s, err);
 	if (e)
 		return e;
-	mr_scratch_warm(path);
-	if (bytes)
-		*bytes = (double)r.bytes / (double)r.samples;
-	if (rate && r.stats.seconds > 0) {
-		double v = (double)r.stats.samples /
-			   (r.stats.seconds + r.sync_seconds);
-
-		*rate = mr_figure_of(&v, 1);
+	e = store(u, s, path, &r, err);
+	if (e) {
+		mr_scratch_drop(path);
+		return e;
 	}
+	mr_scratch_warm(path);
+	if (learns)
+		learn(learns, &r);
 	return 0;
 }

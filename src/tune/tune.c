@@ -121,6 +121,24 @@ static int set_memory(struct mr_tuning *t, const struct mr_tune_options *o,
 			  mr_str_size(have, given));
 }
 
+/* Caches leave to the batches what these take: with fewer in work, workers wait
+ * for one another, and with one there is no loader. */
+static void leave_for_batches(struct mr_tuning *t,
+			      const struct mr_tune_options *o)
+{
+	double left = (double)o->loader.memory - t->batches;
+	char size[32];
+
+	if (!o->loader.memory || t->memory <= left)
+		return;
+	t->memory = left > 0 ? left : 0;
+	if (*o->max_memory)
+		mr_str_addf(&t->notes,
+			    "--max-memory %s: %s of it are left for caches "
+			    "beside the batches that --memory has to hold\n",
+			    o->max_memory, mr_str_size(size, t->memory));
+}
+
 /* Of the options named, those that are not as they are by default, as a
  * command's. */
 static void add_given(struct mr_str *out, const struct mr_options *o,
@@ -204,8 +222,11 @@ static void add_notes(struct mr_tuning *t, const struct mr_tuner *u)
 
 	if (t->sampled < t->samples)
 		mr_str_addf(&t->notes,
-			    "measured on %s of the %s samples, chosen by the "
-			    "seed\n",
+			    t->order == MR_ORDER_SHUFFLE ?
+				    "measured on %s of the %s samples, chosen "
+				    "at random\n" :
+				    "measured on the first %s of the %s "
+				    "samples\n",
 			    mr_str_count(n, t->sampled),
 			    mr_str_count(all, t->samples));
 	if (t->splits == 2 && t->stages > 1)
@@ -276,7 +297,6 @@ static int fill_out(const struct mr_tuner *u, struct mr_tuned *out,
  * has to fit. */
 static int check_out(struct mr_tuner *u, struct mr_err *err)
 {
-	double *most = &u->t->goal.max_storage;
 	uint64_t free_there = UINT64_MAX;
 	int e;
 
@@ -285,8 +305,8 @@ static int check_out(struct mr_tuner *u, struct mr_err *err)
 	e = mr_writer_check(u->o->out, NULL, err);
 	if (!e)
 		e = mr_outdir_room(u->o->out, 0, &free_there, err);
-	if (!e && !(*most > 0 && *most <= (double)free_there))
-		*most = free_there ? (double)free_there : 1; /* 0: any */
+	if (!e)
+		u->t->goal.room = free_there ? (double)free_there : 1;
 	return e;
 }
 
@@ -311,9 +331,13 @@ static int tune(struct mr_tuner *u, const char *pipeline, struct mr_err *err)
 	if (!e)
 		e = mr_tuner_look(u, pipeline, err);
 	if (!e)
-		e = mr_tuner_profile(u, err);
-	if (!e)
 		e = set_memory(t, u->o, err);
+	if (!e)
+		e = mr_tuner_choose(u, err);
+	if (!e)
+		leave_for_batches(t, u->o);
+	if (!e)
+		e = mr_tuner_profile(u, err);
 	if (!e)
 		e = mr_tuning_list(t, err);
 	if (!e)
@@ -334,7 +358,7 @@ static const char *stray_option(const struct mr_options *o)
 		       "--precision";
 	if (o->subset)
 		return "--subset: which samples are looked at follows from "
-		       "--precision and the seed";
+		       "--precision";
 	if (o->cold)
 		return "--cold: what is read from the storage is cold anyway";
 	return o->trace && *o->trace ?
@@ -353,6 +377,11 @@ static int check_options(const struct mr_tune_options *o, struct mr_err *err)
 				  "call mr_tune_options_init()");
 	if (stray)
 		return mr_err_set(err, MR_EINVAL, "%s; leave it out", stray);
+	if (o->loader.ranks < 1 || o->loader.rank < 0 ||
+	    o->loader.rank >= o->loader.ranks)
+		return mr_err_set(
+			err, MR_EINVAL, "rank %lld of %lld: ranks count from 0",
+			(long long)o->loader.rank, (long long)o->loader.ranks);
 	if (o->repeats < 1 || o->repeats > MR_TUNE_REPEATS)
 		return mr_err_set(err, MR_EINVAL, "repeats %d: want 1 to %d",
 				  o->repeats, MR_TUNE_REPEATS);
@@ -380,11 +409,19 @@ int mr_tune(const char *pipeline, const struct mr_tune_options *o,
 	u.opt = o->loader;
 	u.opt.storage = "";
 	u.opt.epochs = 0;
+	u.opt.seed = 0; /* which chooses the samples that sets are made of */
+	/* In random order a rank is as fast as if it were alone, but sees all
+	 * samples, and has its cache full, after many epochs only. */
+	t->ranks = (uint64_t)o->loader.ranks;
+	if (o->loader.order == MR_ORDER_SHUFFLE) {
+		u.opt.rank = 0;
+		u.opt.ranks = 1;
+	}
 	t->order = o->loader.order;
+	t->fetch = o->loader.fetch;
 	t->other_order = !o->keep_order && t->order == MR_ORDER_SHUFFLE &&
 			 o->loader.ranks <= 1;
-	/* A mixture is measured on the samples that a seed of 0 chooses. */
-	t->mixes = t->order == MR_ORDER_SHUFFLE && o->loader.seed == 0;
+	t->mixes = t->order == MR_ORDER_SHUFFLE;
 	t->cores = mr_machine_cores();
 	t->best = t->online = t->offline = t->usual = -1;
 	e = tune(&u, pipeline, err);

@@ -11,17 +11,20 @@ struct mr_tuner {
 	const struct mr_tune_options *o;
 	struct mr_options opt; /* of the loaders */
 	struct mr_scratch scratch;
-	double scale;	  /* of the times below, */
-	double thin;	  /* and of the profile's: 1 or less */
-	bool local;	  /* the source has files that can be evicted */
-	bool remote;	  /* or has them on a server */
-	bool wide;	  /* batches are large: memory is warmed first */
-	uint64_t subset;  /* samples of the source that are looked at, */
-	double wanted;	  /* and how many the precision asks for */
-	double rate;	  /* of the pipeline as it is, from memory */
-	const char *what; /* is measured now */
-	double planned;	  /* seconds of it all, for progress, */
-	double part;	  /* or how much of it is done, where it is known */
+	double scale;	   /* of the times below, */
+	double thin;	   /* and of the profile's: 1 or less */
+	bool local;	   /* the source has files that can be evicted */
+	bool remote;	   /* or has them on a server */
+	bool wide;	   /* batches are large: memory is warmed first */
+	unsigned ring;	   /* batches that a loader wants to have in work */
+	uint64_t subset;   /* samples of the source that are looked at, */
+	double wanted;	   /* and how many the precision asks for */
+	double rate;	   /* of the pipeline as it is, from memory */
+	const char *what;  /* is measured now */
+	int passed;	   /* strategies that there was no room to measure, */
+	struct mr_err why; /* the first of them */
+	double planned;	   /* seconds of it all, for progress, */
+	double part;	   /* or how much of it is done, where it is known */
 	uint64_t began;
 };
 
@@ -54,14 +57,24 @@ int mr_tuner_storing(int on_error);
 /* "records DIR". */
 void mr_tuner_add_read(struct mr_str *text, const char *dir);
 
-/* The set of a strategy, made of the sample unless it is there: its path, the
- * bytes of a record, and the rate at which it was made. */
+/* The set of a strategy, made of the sample unless it is there, and its path.
+ * learns: of a set that is not packed, the split that is told what its samples
+ * take and how fast it was made; or NULL. */
 int mr_tuner_store(struct mr_tuner *u, const struct mr_strategy *s, char *path,
-		   size_t cap, double *bytes, struct mr_figure *rate,
+		   size_t cap, struct mr_tune_split *learns,
 		   struct mr_err *err);
 
-/* Takes the pipeline apart, and chooses the sample. */
+/* Is it there, or is none needed? */
+bool mr_tuner_has(const struct mr_tuner *u, const struct mr_strategy *s);
+
+/* It is of no use any more; it can be made anew. */
+void mr_tuner_drop(const struct mr_tuner *u, const struct mr_strategy *s);
+
+/* Takes the pipeline apart, and looks at samples as they are read. */
 int mr_tuner_look(struct mr_tuner *u, const char *pipeline, struct mr_err *err);
+
+/* Times the pipeline as it is, and chooses the sample by that. */
+int mr_tuner_choose(struct mr_tuner *u, struct mr_err *err);
 
 /* Measures every split, and what codecs do there. */
 int mr_tuner_profile(struct mr_tuner *u, struct mr_err *err);

@@ -34,13 +34,14 @@ struct mr_tune_codec {
 };
 
 struct mr_tune_split {
-	int stage;	 /* the last one that is stored; -1: nothing is */
-	char name[32];	 /* of that step; "" of -1 */
-	double bytes;	 /* of a sample, as it is read */
-	double plain;	 /* of a sample, unpacked, as a cache would hold it */
-	bool direct;	 /* workers read by themselves, and wait for it */
-	double requests; /* reads for a sample; of -1 alone */
-	int until;	 /* its number for users, who count from 1 */
+	int stage;     /* the last one that is stored; -1: nothing is */
+	char name[32]; /* of that step; "" of -1 */
+	double bytes;  /* of a sample, as it is read */
+	double plain;  /* of a sample, unpacked, as a cache would hold it */
+	bool direct;   /* workers read by themselves, and wait for it */
+	double made;   /* samples are made, and asked for so far ahead; or 0 */
+	double requests;	  /* reads for a sample; of -1 alone */
+	int until;		  /* its number for users, who count from 1 */
 	struct mr_figure offline; /* making and storing, in memory; not of -1 */
 	int points;		  /* by threads, ascending: */
 	struct mr_diag_point curve[MR_CURVE_MAX]; /* the rest, in memory */
@@ -48,6 +49,8 @@ struct mr_tune_split {
 				 * read ahead, by a storage without limits */
 	struct mr_figure cold;	/* the storage as it is, shuffled */
 	struct mr_figure block; /* and in block order; n 0: not measured */
+	struct mr_figure alone; /* the same reads from memory, where workers
+				 * wait for them */
 	int codecs;
 	struct mr_tune_codec codec[MR_TUNE_CODECS];
 };
@@ -81,7 +84,8 @@ struct mr_strategy {
 
 	double sampled; /* warm, for the sample, by the model alone */
 	struct mr_figure measured; /* the same; n 0: it was not, */
-	bool tried;		   /* since there was no time to fill a cache */
+	bool tried;   /* since there was no time to fill a cache, or no room */
+	bool refused; /* its memory is not to be had */
 };
 
 struct mr_tune_even {
@@ -95,6 +99,7 @@ struct mr_tune_goal {
 	double weight[3]; /* preparation's time, storage, throughput */
 	double epochs;
 	double max_storage, max_prepare; /* 0: no limit */
+	double room;	   /* where the set is to be; 0: not known */
 	double max_memory; /* the one given: caches are made for it */
 	double price_hour, price_gb;
 	double accelerator; /* samples/s that are of use; 0: all */
@@ -104,13 +109,17 @@ struct mr_tuning {
 	char *pipeline;
 	char *tail; /* batch and what follows, as a text */
 	uint64_t samples, batch, block;
+	uint64_t ranks; /* that share each epoch; 0: one, as 1 */
 	int threads, cores, order;
+	int fetch; /* enum mr_fetch_mode: direct is with workers that wait */
+	uint64_t ring;	  /* samples that may be in work */
 	bool other_order; /* block order may be taken, too, */
 	bool mixes;	  /* and mixtures */
 	char profile[128];
 	struct mr_storage_limits limits; /* of the profile */
 	double memory;			 /* for caches */
 	double budget;			 /* of the loaders' buffers */
+	double batches; /* bytes of it that batches take, of all in work */
 	uint64_t sampled;
 	double precision; /* of means over the sample */
 	double seconds;
@@ -141,6 +150,12 @@ struct mr_tuning {
 
 void mr_tuning_fini(struct mr_tuning *t);
 
+/* Bytes that may be stored, by the user's word and by what there is; 0: any. */
+double mr_goal_storage(const struct mr_tune_goal *g);
+
+/* Samples of an epoch, of one rank. */
+double mr_tuning_epoch(const struct mr_tuning *t);
+
 /* Makes the list of strategies. */
 int mr_tuning_list(struct mr_tuning *t, struct mr_err *err);
 
@@ -164,6 +179,17 @@ struct mr_strategy mr_strategy_set(const struct mr_strategy *s);
 /* Predicts each, and judges all by the goal: best, ties, shown and so on. What
  * was measured corrects what was predicted. */
 void mr_tuning_judge(struct mr_tuning *t);
+
+/* Can it be measured here? A page cache that holds a part needs a storage that
+ * is imitated. */
+bool mr_strategy_provable(const struct mr_tuning *t,
+			  const struct mr_strategy *s);
+
+/* What to measure next: the best that has not been, unlike all that have; and
+ * in the finals the next best of those that have, and are near the best,
+ * without the n that are in them already. -1: there is none. */
+int mr_tuning_next(const struct mr_tuning *t);
+int mr_tuning_finalist(const struct mr_tuning *t, const int *have, int n);
 
 /* Steady rate of a strategy over n of the samples, by the model alone. */
 double mr_strategy_rate(const struct mr_tuning *t, const struct mr_strategy *s,

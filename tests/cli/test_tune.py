@@ -93,6 +93,31 @@ def test_sizes_are_those_of_prepare(mill, result, photos, tmp_path):
             made["bytes"] / made["samples"], rel=near)
 
 
+def test_what_a_sample_takes_is_the_mean_of_all_of_them(mill, tmp_path):
+    """Two of sixty are large: a few would not tell."""
+    for name, count, size in (("a", 58, "40x30"), ("b", 2, "800x600")):
+        mill("synth", "images", tmp_path / "in" / name, "--count", count,
+             "--classes", 1, "--size", size)
+    got = tune(mill, f"files {tmp_path / 'in'} | decode_image | flip | batch 4",
+               "--max-memory", "0")
+    made = {s["name"]: s for s in got["splits"]}["decode_image"]
+    assert made["plain_bytes"] == pytest.approx(made["bytes"], rel=0.02)
+
+
+@pytest.mark.parametrize("order, note, least, most", [
+    ("sequential", "measured on the first ", 1000, 1300),
+    ("shuffle", "chosen at random", 15000, 35000)])
+def test_sets_are_made_of_the_samples_that_are_read(mill, tmp_path, order, note,
+                                                    least, most):
+    """Half of the files, the last ones, are large."""
+    for i in range(1400):
+        (tmp_path / f"{i:04}.bin").write_bytes(bytes(1000 if i < 700 else 50000))
+    got = tune(mill, f"files {tmp_path} | batch 8", "--order", order, "--storage",
+               "ssd", "--max-memory", "0", "--seed", 3)
+    assert any(note in n for n in got["notes"])
+    assert least < got["splits"][1]["bytes"] < most
+
+
 def test_apply_makes_the_set_and_the_same_batches(mill, photos, tmp_path):
     out, file = tmp_path / "a set", tmp_path / "new.txt"
     # Nothing but speed counts, and there is no other way to it.
@@ -125,6 +150,40 @@ def test_with_memory_for_all_a_cache_or_the_page_cache_is_chosen(mill, photos):
     assert {s["cache"] for s in got["strategies"]} == {"none", "page", "ram"}
 
 
+def test_what_is_stored_may_be_larger_than_batches(mill, photos):
+    """Two batches of the job, of 1.8 MB, fit into the memory; two of sixteen
+    samples as they are stored, of 2.4 MB, do not."""
+    got = tune(mill, f"files {photos} | decode_image | resize 112x112 | "
+               "normalize center | random_crop 96 | batch 16", "--memory", "5M",
+               "--storage", "hdd", "--threads", 2, "--max-memory", "0")
+    assert "normalize" in {s["after"] for s in got["strategies"]}
+
+
+def test_caches_leave_to_batches_what_they_need(mill, photos):
+    """Of 1.8 MB each; beside a cache of half of 5 there were not two."""
+    old = (f"files {photos} | decode_image | resize 112x112 | normalize center "
+           "| random_crop 96 | batch 16")
+    args = ["--storage", "hdd", "--threads", 2, "--keep-order"]
+    got = tune(mill, old, *args, "--memory", "5M")
+    assert got["memory"] == 0
+    assert {s["cache"] for s in got["strategies"]} == {"none"}
+    got = tune(mill, old, *args, "--memory", "20M", "--max-memory", "6M")
+    assert 1 << 20 < got["memory"] < 6 << 20
+    assert any("left for caches" in n for n in got["notes"])
+    assert got["objective"]["max_memory"] == pytest.approx(6 << 20, 1e-3)
+
+
+def test_a_share_of_the_data_that_memory_does_not_hold_is_refused_at_once(
+        mill, tmp_path):
+    """Before any step is run: the photos are none."""
+    (tmp_path / "in").mkdir()
+    for i in range(20):
+        (tmp_path / "in" / f"{i}.jpg").write_bytes(bytes(200 << 10))
+    mill.fails("tune", f"files {tmp_path / 'in'} | decode_image | batch 4",
+               *QUICK, "--memory", "4M", "--max-memory", "60%", code=2,
+               says=["max-memory '60%' is 2.3 MB", "half of --memory"])
+
+
 def test_limits_are_kept(mill, photos):
     got = tune(mill, text(photos), "--storage", "hdd", "--max-memory", "0",
                "--max-storage", "1K")
@@ -143,7 +202,7 @@ def test_with_room_for_a_part_a_part_is_stored(mill, tmp_path):
     room = 40 * 64 * 64 * 3 * 2 // 5
     done = mill("tune", old, *QUICK, "--max-memory", "0", "--keep-order",
                 "--storage", "ssd", "--max-storage", room, "--out", file,
-                "--apply", out)
+                "--apply", out, "--seed", 4)
     got = json.loads(file.read_text())
     best = next(s for s in got["strategies"] if s["id"] == got["best"])
     assert best["after"] == "resize" and 0.3 < best["part"] < 1
@@ -256,6 +315,31 @@ def test_a_set_has_to_fit_where_it_is_to_be(mill, photos, tmp_path):
     got = json.loads(file.read_text())
     best = next(s for s in got["strategies"] if s["id"] == got["best"])
     assert best["split"] == -1 and got["prepare"] == ""
+    assert got["objective"]["max_storage"] == 0     # which the user did not say
+
+
+def test_a_set_that_has_no_room_is_passed_over(mill, photos, tmp_path):
+    """Room for those that are not packed, and for little beside them."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if os.geteuid() != 0 or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=700k", "tmpfs", disk],
+            capture_output=True).returncode:
+        pytest.skip("cannot mount a small tmpfs here")
+    try:
+        got = tune(mill, f"files {photos} | decode_image | flip | batch 4",
+                   "--storage", "hdd", "--max-memory", "0", "--threads", 1,
+                   "--keep-order", "--exhaustive", "--repeats", 1,
+                   "--scratch", disk)
+        assert os.listdir(disk) == []
+    finally:
+        subprocess.run(["umount", disk], check=True)
+    of = [s for s in got["strategies"] if s["codec"] != "none"]
+    assert any("measured" not in s for s in of)
+    assert all("measured" in s for s in got["strategies"]
+               if s["codec"] == "none" and s["part"] == 1)
+    note = [n for n in got["notes"] if "for want of room" in n]
+    assert len(note) == 1 and "--scratch" in note[0]
 
 
 def test_options_of_the_job_go_on_to_its_commands(mill, photos, tmp_path):

@@ -201,6 +201,34 @@ static void test_extents_are_told_apart_by_file_and_offset(void **state)
 	assert_true(mr_shape_key(&d, "x") == mr_shape_key(&d, "x"));
 }
 
+static void test_neighbours_are_held_one_by_one(void **state)
+{
+	struct mr_shape s = shape_of("cache=1000");
+	struct mr_extent x = { .fd = 3, .offset = 100, .length = 310 };
+	const struct mr_piece a[] = { { 100, 100 },
+				      { 200, 100 },
+				      { 310, 100 } };
+	const struct mr_piece b[] = { { 200, 100 },
+				      { 310, 100 },
+				      { 410, 100 } };
+	uint64_t n, bytes;
+
+	(void)state;
+	assert_int_equal(mr_shape_missing(&s, &x, a, 3), 310);
+	/* the same ones, with the gap between them */
+	assert_int_equal(mr_shape_missing(&s, &x, a, 3), 0);
+	/* another run: one of three is new */
+	x.offset = 200;
+	assert_int_equal(mr_shape_missing(&s, &x, b, 3), 110);
+	/* and alone */
+	x.offset = 410;
+	assert_true(mr_shape_cached(&s, mr_shape_key(&x, ""), 100));
+	mr_shape_hits(&s, &n, &bytes);
+	assert_int_equal(n, 2);
+	assert_int_equal(bytes, 300 + 200 + 100);
+	mr_shape_fini(&s);
+}
+
 enum { FILES = 5000, WARM = 2, EPOCHS = 6 };
 
 /* The share of hits when each epoch reads all files once, in a new order,
@@ -628,6 +656,40 @@ static void test_a_shaped_loader_gives_the_same_bytes(void **state)
 	}
 }
 
+/* Runs begin elsewhere in each epoch of block order; what they have read is
+ * held all the same. At the turn of an epoch some are read twice. */
+static void test_a_page_cache_holds_what_other_runs_have_read(void **state)
+{
+	(void)state;
+	for (int way = 0; way < 2; way++) {
+		struct mr_options opt;
+		struct mr_loader *l;
+		struct mr_batch *b;
+		struct mr_stats st;
+		uint64_t epochs = 0;
+
+		mr_options_init(&opt);
+		opt.order = MR_ORDER_BLOCK;
+		opt.fetch = MR_FETCH_AHEAD;
+		opt.epochs = 5;
+		opt.storage = "latency=10us,cache=1M";
+		if (way)
+			setenv("MILLRACE_NO_URING", "1", 1);
+		l = must_open(textf("npy %s/rows.npy | batch 10", top), &opt);
+		while (epochs < opt.epochs) {
+			b = must_next(l);
+			if (b)
+				mr_batch_release(b);
+			epochs += !b;
+		}
+		mr_loader_stats(l, &st);
+		mr_loader_close(l);
+		unsetenv("MILLRACE_NO_URING");
+		assert_int_equal(st.bytes_read, 5 * 300000);
+		assert_true(st.storage.cache_bytes > 3 * 300000);
+	}
+}
+
 /* Nobody waits an hour for the end. */
 static void test_a_loader_on_endlessly_slow_storage_closes(void **state)
 {
@@ -688,6 +750,7 @@ int main(void)
 		cmocka_unit_test(test_without_a_page_cache_nothing_is_held),
 		cmocka_unit_test(
 			test_extents_are_told_apart_by_file_and_offset),
+		cmocka_unit_test(test_neighbours_are_held_one_by_one),
 		cmocka_unit_test(test_shuffled_reads_thrash_a_page_cache),
 		cmocka_unit_test(test_presets_are_what_the_table_says),
 		cmocka_unit_test(test_what_is_allowed_is_the_lower_limit),
@@ -705,6 +768,8 @@ int main(void)
 		cmocka_unit_test(test_residency_is_told_of_a_part_of_a_file),
 		cmocka_unit_test(test_a_cold_loader_counts_each_file_once),
 		cmocka_unit_test(test_a_shaped_loader_gives_the_same_bytes),
+		cmocka_unit_test(
+			test_a_page_cache_holds_what_other_runs_have_read),
 		cmocka_unit_test(
 			test_a_loader_on_endlessly_slow_storage_closes),
 	};

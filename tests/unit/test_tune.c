@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "core/mem.h"
 #include "core/rng.h"
 #include "tune/tuning.h"
 
@@ -165,6 +166,110 @@ static void test_a_slow_storage_is_the_limit(void **state)
 	done(&t);
 }
 
+/* 10 ms for each sample, in which a thread does nothing else. */
+static void test_who_reads_by_himself_waits_in_making_a_set_too(void **state)
+{
+	struct mr_tuning t;
+	const struct mr_strategy *s;
+
+	(void)state;
+	photos(&t);
+	t.split[0].direct = true;
+	limit(&t, "some", 0, 0, 10e-3);
+	judge(&t);
+	s = find(&t, 0, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_NONE, 0);
+	assert_near(s->warm, 2 / (2.0 / 800 + 10e-3), 0.001);
+	s = find(&t, 3, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_NONE, 0);
+	assert_near(s->warm, 8000, 0.001);
+	assert_near(s->offline, 1e6 * (2.0 / 900 + 10e-3) / 2, 0.001);
+	done(&t);
+}
+
+/* A source that unpacks for 2 ms of the 20 that two threads take to read cold:
+ * they are in the curve already. */
+static void test_what_a_source_does_itself_is_no_wait(void **state)
+{
+	struct mr_tuning t;
+
+	(void)state;
+	photos(&t);
+	t.split[0].direct = true;
+	t.split[0].cold = about(100);
+	t.split[0].alone = about(1000);
+	judge(&t);
+	for (int n = 1; n <= 2; n++)
+		assert_near(
+			find(&t, 0, 0, MR_ORDER_SHUFFLE, n, MR_CACHE_NONE, 0)
+				->warm,
+			n / (2.0 / 800 + 20e-3 - 2e-3), 0.001);
+	done(&t);
+}
+
+/* A second each: what matters is how many are asked for at once. */
+static void test_as_many_requests_are_in_flight_as_memory_holds(void **state)
+{
+	const double few = (16 << 20) / 270e3;
+	struct mr_tuning t;
+	const struct mr_strategy *s;
+
+	(void)state;
+	for (int small = 0; small < 2; small++) {
+		photos(&t);
+		t.budget = small ? 64 << 20 : 4e9;
+		limit(&t, "far", 0, 0, 1);
+		judge(&t);
+		s = find(&t, 3, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_NONE, 0);
+		assert_near(s->warm, small ? few : 512, 0.001);
+		done(&t);
+	}
+	/* Runs of 250 samples, of which a thousand are looked at ahead. */
+	photos(&t);
+	t.order = MR_ORDER_SEQUENTIAL;
+	t.split[3].bytes = 4096;
+	limit(&t, "far", 0, 0, 1);
+	judge(&t);
+	s = find(&t, 3, 0, MR_ORDER_SEQUENTIAL, 2, MR_CACHE_NONE, 0);
+	assert_near(s->warm, 1024, 0.01);
+	done(&t);
+	/* A source that makes its samples begins 64 ahead. */
+	photos(&t);
+	t.split[0].made = 64;
+	limit(&t, "far", 0, 0, 1);
+	judge(&t);
+	assert_near(t.strategy[t.online].warm, 64, 0.001);
+	done(&t);
+}
+
+/* 5 MB of the 4 that a request may take, or because the user wants it so. */
+static void test_who_is_not_read_ahead_for_waits(void **state)
+{
+	struct mr_tuning t;
+	const struct mr_strategy *s;
+
+	(void)state;
+	for (int wanted = 0; wanted < 2; wanted++) {
+		photos(&t);
+		t.order = wanted ? MR_ORDER_SEQUENTIAL : MR_ORDER_SHUFFLE;
+		t.fetch = wanted ? MR_FETCH_DIRECT : MR_FETCH_AUTO;
+		t.budget = wanted ? 4e9 : 64 << 20;
+		t.split[3].bytes = wanted ? 50e3 : 5e6;
+		limit(&t, "far", 0, 0, 10e-3);
+		judge(&t);
+		s = find(&t, 3, 0, t.order, 1, MR_CACHE_NONE, 0);
+		assert_near(s->warm, 1 / (1.0 / 4000 + 10e-3), 0.001);
+		done(&t);
+	}
+	/* without a profile, by what was measured */
+	photos(&t);
+	t.fetch = MR_FETCH_DIRECT;
+	t.split[3].cold = about(100);
+	t.split[3].alone = about(10000);
+	judge(&t);
+	s = find(&t, 3, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_NONE, 0);
+	assert_near(s->warm, 2 / (2.0 / 8000 + 2 * (1e-2 - 1e-4)), 0.001);
+	done(&t);
+}
+
 static void test_neighbours_share_a_request_in_block_order(void **state)
 {
 	struct mr_tuning t;
@@ -190,6 +295,46 @@ static void test_neighbours_share_a_request_in_block_order(void **state)
 	done(&t);
 }
 
+/* 100 MB/s, and 5 ms for each sample where neighbours are not read together. */
+static void measure_cold(struct mr_tuning *t, bool together)
+{
+	for (int i = 0; i < t->splits; i++) {
+		struct mr_tune_split *s = &t->split[i];
+
+		s->cold = about(1 / (s->bytes / 100e6 + (together ? 0 : 5e-3)));
+		if (t->other_order && s->stage >= 0)
+			s->block = about(1 / (s->bytes / 100e6));
+	}
+}
+
+static void test_packed_sets_are_read_as_those_that_were_measured(void **state)
+{
+	static const int orders[] = { MR_ORDER_SHUFFLE, MR_ORDER_SEQUENTIAL,
+				      MR_ORDER_BLOCK };
+	struct mr_tuning t;
+
+	(void)state;
+	for (size_t i = 0; i < MR_COUNT(orders); i++) {
+		bool shuffled = orders[i] == MR_ORDER_SHUFFLE;
+
+		photos(&t);
+		t.order = orders[i];
+		t.other_order = shuffled;
+		add_codec(&t, 3, "lz4", 1.5, 400e6, 5e9);
+		measure_cold(&t, !shuffled);
+		judge(&t);
+		/* 180 KB */
+		assert_near(find(&t, 3, 1, t.order, 2, MR_CACHE_NONE, 0)->warm,
+			    1 / (1.8e-3 + (shuffled ? 5e-3 : 0)), 0.01);
+		if (shuffled)
+			assert_near(find(&t, 3, 1, MR_ORDER_BLOCK, 2,
+					 MR_CACHE_NONE, 0)
+					    ->warm,
+				    1 / 1.8e-3, 0.01);
+		done(&t);
+	}
+}
+
 static void test_caches_answer_for_what_they_hold(void **state)
 {
 	struct mr_tuning t;
@@ -205,11 +350,30 @@ static void test_caches_answer_for_what_they_hold(void **state)
 	assert_near(s->cache_share, 0.5, 0.001);
 	assert_near(s->warm, 2 * 50e6 / 110e3, 0.05);
 	assert_near(s->cold, 50e6 / 110e3, 0.01);
+	assert_true(s->cache_bytes <= t.memory + 1);
 	/* All of the raw files fit: no storage at all. */
 	s = find(&t, 0, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_PAGE, 0);
 	assert_near(s->cache_share, 1, 0);
 	assert_near(s->warm, 800, 0.001);
 	done(&t);
+}
+
+/* What a sample takes is the mean of some. */
+static void test_a_cache_of_all_has_room_to_spare(void **state)
+{
+	const double all = 1e6 * (270e3 + 192), room[] = { 1e13, 1.01 * all };
+	struct mr_tuning t;
+
+	(void)state;
+	for (size_t i = 0; i < MR_COUNT(room); i++) {
+		photos(&t);
+		t.memory = room[i];
+		judge(&t);
+		assert_near(find(&t, 0, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_RAM, 3)
+				    ->cache_bytes,
+			    fmin(1.03 * all, room[i]), 1e-6);
+		done(&t);
+	}
 }
 
 static void test_the_goal_decides(void **state)
@@ -242,6 +406,55 @@ static void test_the_goal_decides(void **state)
 	t.goal.price_gb = 10;
 	mr_tuning_judge(&t);
 	assert_int_equal(t.strategy[t.best].split, 0);
+	done(&t);
+}
+
+/* Four ranks make the set once, and share each epoch. */
+static void test_what_is_free_on_the_disk_is_a_limit_too(void **state)
+{
+	struct mr_tuning t;
+
+	(void)state;
+	photos(&t);
+	t.goal.max_storage = 1e12;
+	t.goal.room = 200e9;
+	judge(&t);
+	assert_true(t.strategy[t.best].added <= 200e9);
+	assert_true(
+		find(&t, 1, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_NONE, 0)->allowed);
+	t.goal.max_storage = 0;
+	mr_tuning_judge(&t);
+	assert_true(t.strategy[t.best].added <= 200e9);
+	t.goal.max_storage = 1;
+	mr_tuning_judge(&t);
+	assert_int_equal(t.best, t.online);
+	done(&t);
+}
+
+static void test_an_epoch_of_a_rank_is_a_share_of_all(void **state)
+{
+	struct mr_tuning t;
+	const struct mr_strategy *s;
+
+	(void)state;
+	photos(&t);
+	t.ranks = 4;
+	judge(&t);
+	s = find(&t, 3, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_NONE, 0);
+	assert_near(s->offline, 1e6 / 900, 0.001);
+	assert_near(s->total, s->offline + 30 * 250e3 / 8000, 0.001);
+	for (int i = 0; i < t.evens; i++)
+		assert_true(t.even[i].a != t.best || t.even[i].b != t.online ||
+			    fabs(t.even[i].epoch - 3.95) < 0.1);
+	done(&t);
+	/* and each reads alone: no neighbours */
+	photos(&t);
+	t.ranks = 4;
+	t.order = MR_ORDER_SEQUENTIAL;
+	limit(&t, "disk", 0, 100, 0);
+	judge(&t);
+	s = find(&t, 3, 0, MR_ORDER_SEQUENTIAL, 2, MR_CACHE_NONE, 0);
+	assert_near(s->warm, 100, 0.01);
 	done(&t);
 }
 
@@ -370,6 +583,77 @@ static void test_what_measuring_cannot_tell_apart_is_a_tie(void **state)
 		assert_ptr_equal(&t.strategy[t.best], first);
 		assert_int_equal(is_tie(&t, tie), !sure);
 	}
+	done(&t);
+}
+
+static void test_finals_are_between_those_that_may_be_chosen(void **state)
+{
+	struct mr_tuning t;
+	int have, k;
+
+	(void)state;
+	photos(&t);
+	judge(&t);
+	have = t.best;
+	/* As fast with one thread, which is not the question. */
+	for (int i = 0; i < t.strategies; i++) {
+		struct mr_strategy *s = &t.strategy[i];
+
+		if (s->split == 3)
+			s->measured =
+				about(t.strategy[t.best].sampled *
+				      (s->threads == t.threads ? 1 : 1.1));
+	}
+	mr_tuning_judge(&t);
+	assert_int_equal(mr_tuning_finalist(&t, &have, 0), t.best);
+	assert_int_equal(mr_tuning_finalist(&t, &have, 1), -1);
+	/* one that is 5 % behind is in them */
+	k = (int)(find(&t, 2, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_NONE, 0) -
+		  t.strategy);
+	t.split[2].curve[1].rate = t.split[2].ahead = about(8000 * 0.95);
+	t.split[2].offline = about(900);
+	mr_tuning_judge(&t);
+	t.strategy[k].measured = about(t.strategy[k].sampled);
+	assert_int_equal(mr_tuning_finalist(&t, &have, 1), k);
+	done(&t);
+}
+
+static void test_what_memory_does_not_hold_is_not_chosen(void **state)
+{
+	struct mr_tuning t;
+	int best;
+
+	(void)state;
+	photos(&t);
+	t.memory = 1e13;
+	judge(&t);
+	best = t.best;
+	assert_true(t.strategy[best].cache != MR_CACHE_NONE);
+	t.strategy[best].tried = t.strategy[best].refused = true;
+	mr_tuning_judge(&t);
+	assert_false(t.strategy[best].allowed);
+	assert_true(t.best != best && mr_tuning_next(&t) != best);
+	done(&t);
+}
+
+/* It is thought of anew only if it has not been tried. */
+static void test_a_mixture_that_cannot_be_measured_is_tried_once(void **state)
+{
+	struct mr_tuning t;
+	int mixtures = 0;
+
+	(void)state;
+	photos(&t);
+	t.mixes = true;
+	t.goal.max_storage = 0.4 * 270e3 * 1e6;
+	judge(&t);
+	assert_true(t.strategy[t.best].mixed);
+	t.strategy[t.best].tried = true;
+	mr_tuning_judge(&t);
+	for (int i = 0; i < t.strategies; i++)
+		mixtures += t.strategy[i].mixed && t.strategy[i].with == 3;
+	assert_int_equal(mixtures, 1);
+	assert_true(t.strategy[t.best].mixed && t.strategy[t.best].tried);
 	done(&t);
 }
 
@@ -681,15 +965,31 @@ int main(void)
 		cmocka_unit_test(test_steps_and_unpacking_add_up),
 		cmocka_unit_test(test_a_slow_storage_is_the_limit),
 		cmocka_unit_test(
+			test_who_reads_by_himself_waits_in_making_a_set_too),
+		cmocka_unit_test(test_what_a_source_does_itself_is_no_wait),
+		cmocka_unit_test(
+			test_as_many_requests_are_in_flight_as_memory_holds),
+		cmocka_unit_test(test_who_is_not_read_ahead_for_waits),
+		cmocka_unit_test(
 			test_neighbours_share_a_request_in_block_order),
+		cmocka_unit_test(
+			test_packed_sets_are_read_as_those_that_were_measured),
 		cmocka_unit_test(test_caches_answer_for_what_they_hold),
+		cmocka_unit_test(test_a_cache_of_all_has_room_to_spare),
 		cmocka_unit_test(test_the_goal_decides),
+		cmocka_unit_test(test_what_is_free_on_the_disk_is_a_limit_too),
+		cmocka_unit_test(test_an_epoch_of_a_rank_is_a_share_of_all),
 		cmocka_unit_test(test_an_accelerator_caps_what_is_of_use),
 		cmocka_unit_test(test_weights_stand_equal_values),
 		cmocka_unit_test(test_without_a_way_there_is_no_best),
 		cmocka_unit_test(test_of_equals_the_simpler_one),
 		cmocka_unit_test(
 			test_what_measuring_cannot_tell_apart_is_a_tie),
+		cmocka_unit_test(
+			test_finals_are_between_those_that_may_be_chosen),
+		cmocka_unit_test(test_what_memory_does_not_hold_is_not_chosen),
+		cmocka_unit_test(
+			test_a_mixture_that_cannot_be_measured_is_tried_once),
 		cmocka_unit_test(test_epochs_from_which_it_pays),
 		cmocka_unit_test(test_what_was_measured_corrects_the_rest),
 		cmocka_unit_test(
