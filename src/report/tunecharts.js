@@ -259,7 +259,9 @@ const whiskers = { id: "whiskers", afterDatasetsDraw(chart) {
 	}));
 } };
 function measuredChart() {
-	const s = section("measured", "Predicted against measured"), every = ALL.filter(v => v.measured && num(v.measured.per_s) >= 0 && num(v.warm_per_s) >= 0);
+	const s = section("measured", "Predicted against measured", "By the model alone, for the samples that were looked at, as they were measured. " +
+		"The strategies\u2019 other rates are of the whole data set, and corrected by what was measured.");
+	const every = ALL.filter(v => v.measured && num(v.measured.per_s) >= 0 && num(v.predicted_per_s) >= 0);
 	if (!every.length)
 		return nothing(s, "No strategy was measured as a whole: all rates are predicted.");
 	const off = every.map(v => num(v.error)).filter(v => v !== undefined).sort((a, b) => a - b);
@@ -267,15 +269,16 @@ function measuredChart() {
 		s.append(make("p", count(every.length) + " measured. Error: " + percent(off[Math.floor(off.length / 2)]) + " in the middle, " + percent(off[off.length - 1]) +
 			" at most; " + count(off.filter(v => v <= .15).length) + " within 15 %.", { id: "errors", className: "dim" }));
 	plot(s, "measuredplot", "measured against predicted samples per second of " + count(every.length) + " strategies", () => {
-		const values = every.flatMap(v => [v.warm_per_s, v.measured.per_s, v.measured.high || v.measured.per_s]), x = axis(values, "predicted samples/s"), y = axis(values, "measured samples/s");
+		const values = every.flatMap(v => [v.predicted_per_s, v.measured.low || v.measured.per_s, v.measured.high || v.measured.per_s]);
+		const x = axis(values, "predicted samples/s"), y = axis(values, "measured samples/s");
 		// straight in both scales
 		const ray = (k, label, dash) => ({ label, data: [x.log ? x.low : 0, x.high].map(v => ({ x: v, y: v * k })), showLine: true, radius: 0, hitRadius: 0,
 			borderColor: colour("other"), borderWidth: 1.5, borderDash: dash });
 		const sets = PLACES.map((k, i) => ({ label: splitName(k), borderColor: splitPaint(k), backgroundColor: splitPaint(k, .8), pointStyle: POINTS[i % POINTS.length], radius: 5, hoverRadius: 7,
-			data: every.filter(v => v.split === k).map(v => ({ x: x.at(v.warm_per_s), y: y.at(v.measured.per_s), s: v })) })).filter(d => d.data.length);
+			data: every.filter(v => v.split === k).map(v => ({ x: x.at(v.predicted_per_s), y: y.at(v.measured.per_s), s: v })) })).filter(d => d.data.length);
 		return { type: "scatter", plugins: [whiskers], data: { datasets: [...sets, ray(1, "equal", []), ray(1.15, "\u00b1 15 %", [5, 4]), { ...ray(.85, "", [5, 4]), with: "\u00b1 15 %" }] },
 			options: { interaction: near, scales: { x: x.scale, y: y.scale }, plugins: { tooltip: pointTips(raw => raw.s ? [...told(raw.s),
-				"measured " + figure(raw.s.measured.per_s) + (raw.s.measured.high > 0 ? " (" + figure(raw.s.measured.low) + " to " + figure(raw.s.measured.high) + ")" : ", once") + ", error " + percent(raw.s.error)] : []) } } };
+				"predicted " + figure(raw.s.predicted_per_s) + ", measured " + figure(raw.s.measured.per_s) + (raw.s.measured.high > 0 ? " (" + figure(raw.s.measured.low) + " to " + figure(raw.s.measured.high) + ")" : ", once") + ", error " + percent(raw.s.error)] : []) } } };
 	});
 }
 

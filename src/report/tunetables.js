@@ -86,6 +86,7 @@ function strategyColumns() {
 		["total time", number("total_s"), took],
 		["storage", number("storage_bytes"), size],
 		["prepared in", number("offline_s"), took],
+		["predicted", number("predicted_per_s"), rate],
 		["measured", s => s.measured ? num(s.measured.per_s) : undefined, rate],
 		["error", s => s.measured ? num(s.error) : undefined, percent],
 		["cold samples/s", number("cold_per_s"), rate],
@@ -99,7 +100,8 @@ function strategyColumns() {
 }
 
 function strategyTable() {
-	const s = section("strategies", "Strategies", "Rates and times as predicted; the columns\u2019 names sort.");
+	const s = section("strategies", "Strategies", "Rates and times are of the whole data set, corrected by what was measured; " +
+		"\u201cpredicted\u201d is by the model alone, for the samples that were looked at, as \u201cmeasured\u201d is. The columns\u2019 names sort.");
 	if (!ALL.length)
 		return s.append(make("p", "None.", { className: "none" }));
 	const tools = make("div", undefined, { className: "tools" });

@@ -269,8 +269,8 @@ def test_tables_are_sorted_by_click_and_key(browser, page):
     assert rates() == sorted(rates())
     assert js("return of('#strategytable th').map(t => t.ariaSort)")[:6] == \
         ["none"] * 4 + ["ascending", "none"]
-    js("$('every').click(); of('#strategytable th button')[8].click()")
-    measured = js("return column('strategytable', 8)")
+    js("$('every').click(); of('#strategytable th button')[9].click()")
+    measured = js("return column('strategytable', 9)")
     assert measured[:12].count("–") == 0 and measured[12:] == \
         ["–"] * (len(measured) - 12)
     js("of('#steptable th button')[0].click()")
@@ -294,6 +294,25 @@ def test_strategies_are_found_by_words(page):
     assert texts(js, "#found")[0].startswith(f"{want} of ")
     js("$('find').value = 'nothing like it'; $('find').oninput()")
     assert js(rows) == 0
+
+
+def test_predictions_are_the_models_not_what_was_corrected(page):
+    js = page("all", anew=True)
+    got = {i: (x, y) for i, x, y in js("""return plots.measuredplot.chart.data
+        .datasets.flatMap(d => d.data).filter(p => p.s).map(
+            p => [p.s.id, p.x, p.y])""")}
+    want = {s["id"]: s for s in TUNED["strategies"] if "measured" in s}
+    assert got.keys() == want.keys()
+    assert sum(x != y for x, y in got.values()) > 5
+    for i, (x, y) in got.items():
+        assert x == pytest.approx(want[i]["predicted_per_s"])
+        assert y == pytest.approx(want[i]["measured"]["per_s"])
+        assert abs(x / y - 1) == pytest.approx(want[i]["error"])
+    assert texts(js, "#strategytable th")[8:11] == ["predicted", "measured",
+                                                    "error"]
+    said = [float(t.replace(",", "")) for t in
+            texts(js, "#strategytable .marked td")[8:10]]
+    assert said == pytest.approx(got[TUNED["best"]], rel=0.01)
 
 
 def test_what_was_not_measured_is_said(page):
