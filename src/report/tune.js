@@ -69,7 +69,7 @@ function summary() {
 		tile("warm_per_s", figure, "samples/s" + (online ? ": all online" + from + ", chosen" : "")),
 		tile("total_s", time, "total time" + epochs),
 		[num(BEST.offline_s) === undefined ? undefined : took(BEST.offline_s), "", "prepared once, in"],
-		[num(BEST.storage_bytes) === undefined ? undefined : size(BEST.storage_bytes), "", "stored for it"],
+		[num(BEST.added_bytes) === undefined ? undefined : size(BEST.added_bytes), "", "stored for it"],
 	]);
 }
 const quoted = text => "'" + text.replaceAll("'", "'\\''") + "'";

@@ -120,27 +120,28 @@ function pointTips(lines) {
 }
 const near = { mode: "nearest", intersect: true };
 const told = s => ["Strategy " + s.id + badges(s).map(b => ", " + b).join(""), ...words(s),
-	figure(num(s.warm_per_s) || 0) + " samples/s, " + size(num(s.storage_bytes) || 0) + " stored", "prepared in " + took(num(s.offline_s) || 0)];
+	figure(num(s.warm_per_s) || 0) + " samples/s, read from " + size(num(s.storage_bytes) || 0),
+	size(num(s.added_bytes) || 0) + " stored for it, prepared in " + took(num(s.offline_s) || 0)];
 const nothing = (s, text) => s.append(make("p", text, { className: "none" }));
 
 // ---- storage against throughput ----
-// What no other has both less storage and a higher rate than
+// What no other has both less stored and a higher rate than
 function front(every) {
 	const out = [];
-	for (const s of [...every].sort((a, b) => a.storage_bytes - b.storage_bytes || b.warm_per_s - a.warm_per_s))
+	for (const s of [...every].sort((a, b) => a.added_bytes - b.added_bytes || b.warm_per_s - a.warm_per_s))
 		if (!out.length || s.warm_per_s > out[out.length - 1].warm_per_s)
 			out.push(s);
 	return out;
 }
 function tradeChart() {
-	const s = section("trade", "Storage against throughput", "A point is a strategy, full colour if no other is better in all of " +
-		"preparation, storage and throughput; a cross is beyond a limit. The line: the most samples/s for the storage.");
-	const every = ALL.filter(x => num(x.storage_bytes) >= 0 && num(x.warm_per_s) >= 0);
+	const s = section("trade", "Storage against throughput", "A point is a strategy, full colour if no other beats it in speed, " +
+		"preparation, memory and what is stored at once; a cross is beyond a limit. The line: the most samples/s for what is stored.");
+	const every = ALL.filter(x => num(x.added_bytes) >= 0 && num(x.warm_per_s) >= 0);
 	if (!every.length)
 		return nothing(s, "There is no strategy to show.");
 	plot(s, "tradeplot", "storage against samples per second of " + count(every.length) + " strategies", () => {
-		const x = axis(every.map(v => v.storage_bytes), "stored", BYTES), y = axis(every.map(v => v.warm_per_s), "samples/s");
-		const at = v => ({ x: x.at(v.storage_bytes), y: y.at(v.warm_per_s), s: v });
+		const x = axis(every.map(v => v.added_bytes), "stored for it", BYTES), y = axis(every.map(v => v.warm_per_s), "samples/s");
+		const at = v => ({ x: x.at(v.added_bytes), y: y.at(v.warm_per_s), s: v });
 		const sets = [];
 		if (every.includes(BEST))
 			sets.push({ label: "chosen", data: [at(BEST)], pointStyle: "star", radius: 11, hoverRadius: 13, borderWidth: 3, borderColor: colour("mark") });

@@ -79,6 +79,9 @@ def test_numbers_of_the_strategies_add_up(result):
         assert s["total_s"] == pytest.approx(want, rel=1e-3)
         assert s["storage_bytes"] > 0
         assert (s["offline_s"] == 0) == (s["split"] == -1)
+        # all of the set is read, and nothing else, but of a mixture
+        assert s["added_bytes"] == pytest.approx(
+            0 if s["split"] < 0 else s["storage_bytes"]) or s["part"] < 1
 
 
 def test_sizes_are_those_of_prepare(mill, result, photos, tmp_path):

@@ -58,8 +58,17 @@ def zeros():
         s.update(curve=[], online_per_s=0, bytes=0)
     for s in d["strategies"]:
         s.update(after="", cache_after="", offline_s=0, storage_bytes=0,
-                 warm_per_s=0, cold_per_s=0, first_epoch_s=0)
+                 added_bytes=0, warm_per_s=0, cold_per_s=0, first_epoch_s=0)
     return d
+
+
+def cached():
+    """Nothing is stored: what the source is read from stays in memory."""
+    d = TUNED
+    best = next(s for s in d["strategies"] if s["split"] < 0 and
+                s["cache"] == "page")
+    return d | {"best": best["id"], "ties": [], "prepare": "",
+                "shown": [best["id"]], "all_online": -1, "answer": "all online, page cache"}
 
 
 def large():
@@ -77,6 +86,7 @@ def folder(tmp_path_factory):
         "hostile": TUNED | {"pipeline": HOSTILE, "text": HOSTILE,
                             "answer": HOSTILE, "prepare": HOSTILE},
         "predicted": tuning(measured=0), "one": one(), "zeros": zeros(),
+        "cached": cached(),
         "none": TUNED | {"best": -1, "ties": [], "shown": [], "answer": "",
                          "text": "", "prepare": "", "run": "",
                          "break_even": [], "objective": {
@@ -191,6 +201,23 @@ def test_tooltips_tell_a_strategy_in_words(browser, page):
                         ("measuredplot", "error"), ("epochplot", "epoch")):
         assert said in tip(chart), chart
     assert tip("tradeplot", False) == ""
+
+
+def test_what_is_read_is_not_called_stored(browser, page):
+    js = page("cached")
+    check_drawn(js)
+    assert texts(js, "#commands p")[0] == "Nothing has to be stored."
+    tiles = dict(zip(texts(js, ".tile span"), texts(js, ".tile b")))
+    assert tiles["stored for it"] == "0 B"
+    told = browser.execute_async_script(POINT, "tradeplot", True)
+    assert "0 B stored for it" in told and "read from 2.05 GB" in told
+    assert js("""const c = plots.tradeplot.chart;
+        return [c.options.scales.x.title.text.split(',')[0],
+                c.data.datasets[0].data[0].s.added_bytes]""") == \
+        ["stored for it", 0]
+    by = dict(zip(texts(js, "#strategytable th"),
+                  texts(js, "#strategytable .marked td")))
+    assert by["stored for it"] == "0 B" and by["read from"] == "2.05 GB"
 
 
 def test_totals_meet_where_they_break_even(page):

@@ -62,7 +62,8 @@ def strategy(split, codec, threads, order, cache):
         "cache": cache, "cache_after": split["name"] or "read",
         "cache_bytes": MEMORY if cache != "none" else 0,
         "cache_share": share, "offline_s": offline,
-        "storage_bytes": int(SAMPLES * stored) if k >= 0 else 0,
+        "storage_bytes": int(SAMPLES * stored),
+        "added_bytes": int(SAMPLES * stored) if k >= 0 else 0,
         "cold_per_s": cold, "warm_per_s": warm, "predicted_per_s": warm,
         "memory_bytes": MEMORY if cache == "ram" else 0,
         "first_epoch_s": first,
@@ -90,7 +91,7 @@ def strategies(splits):
 def mark_front(every):
     """Of storage, preparation and rate, what no other is better in."""
     def keys(s):
-        return s["storage_bytes"], s["offline_s"], -s["warm_per_s"]
+        return s["added_bytes"], s["offline_s"], -s["warm_per_s"]
     kept = []
     for s in sorted((s for s in every if s["allowed"]), key=keys):
         if not any(all(a <= b for a, b in zip(keys(k), keys(s)))
