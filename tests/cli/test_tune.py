@@ -387,9 +387,19 @@ def test_what_a_killed_one_left_the_next_removes(mill, photos, tmp_path):
     p.kill()
     p.wait()
     assert os.listdir(tmp_path)
-    (tmp_path / "millrace-tune-mine").mkdir()  # no lock: not one of its own
+    older = tmp_path / "millrace-tune-x1Y2z3"
+    older.mkdir()
+    (older / "lock").touch()
+    (tmp_path / ".millrace-tune-mine").mkdir()  # no lock: not one of its own
     tune(mill, "synthetic shape=8 count=64 | batch 4", "--scratch", tmp_path)
-    assert os.listdir(tmp_path) == ["millrace-tune-mine"]
+    assert os.listdir(tmp_path) == [".millrace-tune-mine"]
+
+
+def test_a_scratch_folder_beside_the_samples_is_none_of_them(mill, photos):
+    names = os.listdir(photos)
+    got = tune(mill, text(photos), "--storage", "ceph-hdd", "--max-memory", "0",
+               "--scratch", photos)
+    assert got["samples"] == 96 and sorted(os.listdir(photos)) == sorted(names)
 
 
 def test_a_part_of_a_set_can_be_prepared(mill, photos, tmp_path):
