@@ -12,7 +12,7 @@ const NAMES = new Map([...ALL.map(s => [s.split, s.after]), ...SPLITS.map(s => [
 function splitName(k, name) {
 	return k < 0 ? "all online" : k === 0 ? "as read" : "after " + (name || NAMES.get(k) || "step " + k);
 }
-const codecName = c => (c.codec || "none") + (c.shuffle ? " + shuffle" : "");
+const codecName = c => c.codec || "none";
 function cacheName(s) {
 	if (s.cache !== "ram" && s.cache !== "page")
 		return "no cache";
@@ -22,7 +22,8 @@ function cacheName(s) {
 		"ram cache" + bytes + (s.cache_after ? " after " + s.cache_after : "") + share;
 }
 // Of a mixture, how many samples are stored; the others go through all steps
-const part = s => s.part > 0 && s.part < 1 ? Math.round(100 * s.part) + " % " : "";
+const mixed = s => s.part > 0 && s.part < 1;
+const part = s => mixed(s) ? Math.round(100 * s.part) + " % " : "";
 // A strategy, a line for each of what is stored, read and kept
 function words(s) {
 	const how = [s.order && "order " + s.order, num(s.threads) && count(s.threads) + (s.threads === 1 ? " thread" : " threads"),

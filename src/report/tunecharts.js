@@ -165,8 +165,8 @@ const epochTime = s => num(s.warm_per_s) > 0 && num(D.samples) > 0 ? D.samples /
 const byScore = (a, b) => (num(b.score) || 0) - (num(a.score) || 0);
 // For each codec of a split, what is else like the split's best strategy
 function perCodec(k) {
-	const here = ALL.filter(s => s.split === k).sort(byScore), model = BEST && BEST.split === k ? BEST : here[0];
-	const same = s => ["threads", "order", "shards", "cache", "cache_after"].every(key => s[key] === model[key]);
+	const here = ALL.filter(s => s.split === k && !mixed(s)).sort(byScore), model = here.includes(BEST) ? BEST : here[0];
+	const same = s => ["threads", "order", "cache", "cache_after"].every(key => s[key] === model[key]);
 	return [...new Set(here.map(codecName))].map(c => {
 		const list = here.filter(s => codecName(s) === c);
 		return list.find(same) || list[0];
@@ -226,7 +226,7 @@ function threadChart() {
 
 // ---- cold, page cache, a cache of the application ----
 function fastest(k, cache, key) {
-	const every = ALL.filter(s => s.split === k && (s.cache || "none") === cache && num(s[key]) >= 0 && s.allowed !== false);
+	const every = ALL.filter(s => s.split === k && !mixed(s) && (s.cache || "none") === cache && num(s[key]) >= 0 && s.allowed !== false);
 	return every.reduce((a, s) => !a || s[key] > a[key] ? s : a, undefined);
 }
 function cacheChart() {
@@ -260,7 +260,7 @@ const whiskers = { id: "whiskers", afterDatasetsDraw(chart) {
 	}));
 } };
 function measuredChart() {
-	const s = section("measured", "Predicted against measured", "By the model alone, for the samples that were looked at, as they were measured. " +
+	const s = section("measured", "Predicted against measured", "Both of the samples that were looked at; predicted by the model alone. " +
 		"The strategies\u2019 other rates are of the whole data set, and corrected by what was measured.");
 	const every = ALL.filter(v => v.measured && num(v.measured.per_s) >= 0 && num(v.predicted_per_s) >= 0);
 	if (!every.length)
@@ -303,7 +303,7 @@ function epochChart() {
 		const marks = { label: "break-even", pointStyle: "rectRot", radius: 7, hoverRadius: 9, borderColor: colour("mark"), backgroundColor: colour("mark"),
 			data: evens.filter(b => b.epoch <= last).map(b => ({ x: b.epoch, y: y.at(total(of.get(b.a), b.epoch)), b })) };
 		const sets = lines.map((t, i) => ({ label: short(t.s), borderColor: paint(i), backgroundColor: paint(i), showLine: true, radius: 0, hitRadius: 6, borderWidth: t.s === BEST ? 3.5 : 1.5,
-			data: [...Array(41).keys()].map(n => n * last / 40).map(e => ({ x: e, y: y.at(total(t, e)), t, e })) }));
+			data: [...Array(41).keys()].map(n => 1 + n * (last - 1) / 40).map(e => ({ x: e, y: y.at(total(t, e)), t, e })) }));
 		return { type: "scatter", data: { datasets: marks.data.length ? [marks, ...sets] : sets }, options: { interaction: { mode: "nearest", intersect: false },
 			scales: { x: x.scale, y: y.scale }, plugins: { tooltip: pointTips(raw => raw.b ? [sum(raw.b)] :
 				["Strategy " + raw.t.s.id, ...words(raw.t.s), "after " + figure(raw.e) + " epochs: " + time(total(raw.t, raw.e))]) } } };

@@ -79,7 +79,7 @@ function strategyColumns() {
 	const kept = s => s.cache === "ram" || s.cache === "page" ? s.cache + (num(s.cache_share) >= 0 ? ", " + percent(s.cache_share) : "") : "none";
 	return [
 		["no.", number("id"), named],
-		["stored", number("split"), (v, s) => splitName(v, s.after), "text"],
+		["stored", number("split"), (v, s) => part(s) + splitName(v, s.after), "text"],
 		["codec", s => s.split < 0 ? "" : codecName(s), String, "text"],
 		["cache", kept, String, "text"],
 		["samples/s", number("warm_per_s"), rate],
@@ -102,7 +102,7 @@ function strategyColumns() {
 
 function strategyTable() {
 	const s = section("strategies", "Strategies", "Rates and times are of the whole data set, corrected by what was measured; " +
-		"\u201cpredicted\u201d is by the model alone, for the samples that were looked at, as \u201cmeasured\u201d is. The columns\u2019 names sort.");
+		"predicted (by the model alone) and measured are of the samples that were looked at. The columns\u2019 names sort.");
 	if (!ALL.length)
 		return s.append(make("p", "None.", { className: "none" }));
 	const tools = make("div", undefined, { className: "tools" });
@@ -137,12 +137,12 @@ function splitTable() {
 		["bytes of a sample", x => num(x.bytes), size],
 		["prepared, samples/s", x => num(x.offline_per_s) || undefined, figure],
 		["online, samples/s", x => num(x.online_per_s), figure],
-		["from cold storage, samples/s", x => num(x.cold_per_s), figure],
+		["from cold storage, samples/s", x => num(x.cold_per_s) || undefined, figure],
 	], SPLITS, x => BEST && x.split === BEST.split);
 }
 
 function codecTable(s) {
-	const rows = SPLITS.flatMap(x => list(x.codecs).map(c => ({ ...c, at: x })));
+	const rows = SPLITS.filter(x => x.split >= 0).flatMap(x => list(x.codecs).map(c => ({ ...c, at: x })));
 	if (!rows.length)
 		return s.append(make("p", "No codec was tried.", { className: "none" }));
 	const chosen = r => BEST && r.at.split === BEST.split && codecName(r) === codecName(BEST);
