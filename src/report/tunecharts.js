@@ -89,7 +89,7 @@ function axis(values, title, units, linear) {
 	const marks = wish => {
 		const out = zero ? [low] : [], decades = Math.log10(high / low);
 		for (let p = Math.floor(Math.log10(low)); p <= Math.log10(high); p++)
-			for (const m of decades < 2 || decades * 3 < wish ? [1, 2, 5] : [1])
+			for (const m of decades < 1 || decades * 3 < wish ? [1, 2, 5] : decades * 2 < wish ? [1, 3] : [1])
 				if (m * 10 ** p >= (zero ? least * .99 : low) && m * 10 ** p <= high)
 					out.push(m * 10 ** p);
 		return out;
@@ -273,7 +273,7 @@ function measuredChart() {
 		const values = every.flatMap(v => [v.predicted_per_s, v.measured.low || v.measured.per_s, v.measured.high || v.measured.per_s]);
 		const x = axis(values, "predicted samples/s"), y = axis(values, "measured samples/s");
 		// straight in both scales
-		const ray = (k, label, dash) => ({ label, data: [x.log ? x.low : 0, x.high].map(v => ({ x: v, y: v * k })), showLine: true, radius: 0, hitRadius: 0,
+		const ray = (k, label, dash) => ({ label, data: [x.log ? x.low : 0, x.high].map(v => ({ x: v, y: v * k })), showLine: true, radius: 0, hitRadius: 0, clip: 0,
 			borderColor: colour("other"), borderWidth: 1.5, borderDash: dash });
 		const sets = PLACES.map((k, i) => ({ label: splitName(k), borderColor: splitPaint(k), backgroundColor: splitPaint(k, .8), pointStyle: POINTS[i % POINTS.length], radius: 5, hoverRadius: 7,
 			data: every.filter(v => v.split === k).map(v => ({ x: x.at(v.predicted_per_s), y: y.at(v.measured.per_s), s: v })) })).filter(d => d.data.length);

@@ -83,6 +83,16 @@ def mixture():
                 "shown": [one["id"], *d["shown"]], "best": one["id"]}
 
 
+def spread():
+    """Rates of nearly two decades, with long numbers."""
+    d = tuning()
+    for i, s in enumerate(s for s in d["strategies"] if "measured" in s):
+        s["warm_per_s"] = s["predicted_per_s"] = s["measured"]["per_s"] = \
+            850 * 1.43 ** i
+        s["measured"]["low"] = s["measured"]["high"] = None
+    return d
+
+
 def large():
     d = tuning(exhaustive=True)
     d["strategies"] *= 3
@@ -99,6 +109,7 @@ def folder(tmp_path_factory):
                             "answer": HOSTILE, "prepare": HOSTILE},
         "predicted": tuning(measured=0), "one": one(), "zeros": zeros(),
         "cached": cached(), "mixture": mixture(),
+        "spread": spread(),
         "none": TUNED | {"best": -1, "ties": [], "shown": [], "answer": "",
                          "text": "", "prepare": "", "run": "",
                          "break_even": [], "objective": {
@@ -394,10 +405,19 @@ def test_what_was_not_measured_is_said(page):
 
 def test_a_tuning_fits_a_phone(page, emulate):
     emulate(360)
-    for name in ("hostile", "all"):
+    for name in ("hostile", "all", "spread"):
         js = page(name, anew=True)
         assert js("return document.documentElement.scrollWidth") <= 360
         assert js("return of('canvas').every(c => c.clientWidth <= 360)")
+        gaps = js("""return Object.values(plots).flatMap(p => {
+            const x = p.chart.scales.x, n = p.chart.ctx;
+            n.font = Chart.helpers.toFont(x.options.ticks.font).string;
+            const wide = t => n.measureText(t.label).width / 2;
+            return x.type === 'category' ? [] : x.ticks.slice(1).map((t, i) =>
+                x.getPixelForValue(t.value) - wide(t) - wide(x.ticks[i]) -
+                x.getPixelForValue(x.ticks[i].value));
+        })""")
+        assert len(gaps) > 8 and min(gaps) > 0
     assert js("const b = $('strategytable').parentNode;"
               "return b.scrollWidth > b.clientWidth")
 
@@ -416,6 +436,8 @@ def test_colours_follow_the_theme_and_paper(browser, page, emulate):
     assert js(look)[:2] == light[:2]
     assert js("return getComputedStyle($('strategytable').parentNode)"
               ".overflow") == "visible"
+    emulate(718, scheme="dark", media="print")  # of A4
+    assert js("return $('strategytable').offsetWidth") <= 718
     emulate(scheme="dark")
     pdf = browser.execute_cdp_cmd("Page.printToPDF",
                                   {"printBackground": True})["data"]
