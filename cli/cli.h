@@ -62,9 +62,19 @@ int cli_takes_only(const struct cli_args *args, const char *use,
 int cli_takes_all_but(const struct cli_args *args, const char *use,
 		      const char *names);
 
-/* Set by SIGINT or SIGTERM: finish cleanly, then leave. */
+/* Set by a signal: finish cleanly, then leave. */
 bool cli_stopped(void);
+
+/* Of SIGINT and SIGTERM. The second Ctrl-C ends the process at once. */
 void cli_catch_signals(void);
+
+/*
+ * Of these, and of a terminal that is closed and Ctrl-\, for commands that
+ * would leave large files behind: the second one changes nothing, so that the
+ * files are removed. Ten seconds after the first one, when removing them must
+ * hang, one ends the process at once.
+ */
+void cli_clean_on_signals(void);
 
 /*
  * The line of progress on stderr, when that is a terminal (or always with

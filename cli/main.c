@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* millrace: finds the command, sets its options by the table, runs it. */
 #include <assert.h>
-#include <signal.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,31 +25,6 @@ int cli_usage(const char *fmt, ...)
 	va_end(ap);
 	fputs("\n", stderr);
 	return EXIT_USAGE;
-}
-
-/* ---- signals ---- */
-
-static volatile sig_atomic_t stopped;
-
-static void on_signal(int sig)
-{
-	stopped = sig;
-}
-
-bool cli_stopped(void)
-{
-	return stopped != 0;
-}
-
-/* The second Ctrl-C ends the process at once. */
-void cli_catch_signals(void)
-{
-	struct sigaction sa = { .sa_handler = on_signal,
-				.sa_flags = (int)SA_RESETHAND };
-
-	sigemptyset(&sa.sa_mask);
-	sigaction(SIGINT, &sa, NULL);
-	sigaction(SIGTERM, &sa, NULL);
 }
 
 /* ---- options ---- */

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor: what this machine offers a training job. */
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "cli.h"
-#include "core/mem.h"
 
 struct doctor {
 	uint64_t size;
@@ -37,20 +35,6 @@ static bool progress(void *data, const char *what, double done)
 	return cli_stopped();
 }
 
-/* Also the second Ctrl-C and a terminal that is closed must leave no files
- * behind. */
-static void catch_signals(void)
-{
-	static const int also[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
-	struct sigaction sa;
-
-	cli_catch_signals();
-	sigaction(SIGTERM, NULL, &sa);
-	sa.sa_flags &= (int)~SA_RESETHAND;
-	for (size_t i = 0; i < MR_COUNT(also); i++)
-		sigaction(also[i], &sa, NULL);
-}
-
 static int run(const struct cli_args *args, void *options_)
 {
 	const struct doctor *o = options_;
@@ -72,7 +56,7 @@ static int run(const struct cli_args *args, void *options_)
 	opt.json = o->json;
 	opt.progress = progress;
 	opt.data = &on;
-	catch_signals();
+	cli_clean_on_signals();
 	e = mr_doctor(&opt, &text, &err);
 	if (on)
 		fputs("\r\033[K", stderr);

@@ -283,7 +283,7 @@ static int run(const struct cli_args *args, void *options_)
 		t.out = o->apply;
 	t.progress = tell;
 	t.data = &progress;
-	cli_catch_signals();
+	cli_clean_on_signals();
 	cli_progress_start(&progress, "tune", 100);
 	e = mr_tune(args->argv[0], &t, &tuned, &err);
 	cli_progress_end(&progress);

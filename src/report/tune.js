@@ -12,7 +12,7 @@ const NAMES = new Map([...ALL.map(s => [s.split, s.after]), ...SPLITS.map(s => [
 function splitName(k, name) {
 	return k < 0 ? "all online" : k === 0 ? "as read" : "after " + (name || NAMES.get(k) || "step " + k);
 }
-const codecName = c => (c.codec || "none") + (c.shuffle ? " + shuffle" : "");
+const codecName = c => c.codec || "none";
 function cacheName(s) {
 	if (s.cache !== "ram" && s.cache !== "page")
 		return "no cache";
@@ -22,7 +22,8 @@ function cacheName(s) {
 		"ram cache" + bytes + (s.cache_after ? " after " + s.cache_after : "") + share;
 }
 // Of a mixture, how many samples are stored; the others go through all steps
-const part = s => s.part > 0 && s.part < 1 ? Math.round(100 * s.part) + " % " : "";
+const mixed = s => s.part > 0 && s.part < 1;
+const part = s => mixed(s) ? Math.round(100 * s.part) + " % " : "";
 // A strategy, a line for each of what is stored, read and kept
 function words(s) {
 	const how = [s.order && "order " + s.order, num(s.threads) && count(s.threads) + (s.threads === 1 ? " thread" : " threads"),
@@ -69,7 +70,7 @@ function summary() {
 		tile("warm_per_s", figure, "samples/s" + (online ? ": all online" + from + ", chosen" : "")),
 		tile("total_s", time, "total time" + epochs),
 		[num(BEST.offline_s) === undefined ? undefined : took(BEST.offline_s), "", "prepared once, in"],
-		[num(BEST.storage_bytes) === undefined ? undefined : size(BEST.storage_bytes), "", "stored for it"],
+		[num(BEST.added_bytes) === undefined ? undefined : size(BEST.added_bytes), "", "stored for it"],
 	]);
 }
 const quoted = text => "'" + text.replaceAll("'", "'\\''") + "'";

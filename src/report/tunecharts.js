@@ -89,7 +89,7 @@ function axis(values, title, units, linear) {
 	const marks = wish => {
 		const out = zero ? [low] : [], decades = Math.log10(high / low);
 		for (let p = Math.floor(Math.log10(low)); p <= Math.log10(high); p++)
-			for (const m of decades < 2 || decades * 3 < wish ? [1, 2, 5] : [1])
+			for (const m of decades < 1 || decades * 3 < wish ? [1, 2, 5] : decades * 2 < wish ? [1, 3] : [1])
 				if (m * 10 ** p >= (zero ? least * .99 : low) && m * 10 ** p <= high)
 					out.push(m * 10 ** p);
 		return out;
@@ -120,27 +120,28 @@ function pointTips(lines) {
 }
 const near = { mode: "nearest", intersect: true };
 const told = s => ["Strategy " + s.id + badges(s).map(b => ", " + b).join(""), ...words(s),
-	figure(num(s.warm_per_s) || 0) + " samples/s, " + size(num(s.storage_bytes) || 0) + " stored", "prepared in " + took(num(s.offline_s) || 0)];
+	figure(num(s.warm_per_s) || 0) + " samples/s, read from " + size(num(s.storage_bytes) || 0),
+	size(num(s.added_bytes) || 0) + " stored for it, prepared in " + took(num(s.offline_s) || 0)];
 const nothing = (s, text) => s.append(make("p", text, { className: "none" }));
 
 // ---- storage against throughput ----
-// What no other has both less storage and a higher rate than
+// What no other has both less stored and a higher rate than
 function front(every) {
 	const out = [];
-	for (const s of [...every].sort((a, b) => a.storage_bytes - b.storage_bytes || b.warm_per_s - a.warm_per_s))
+	for (const s of [...every].sort((a, b) => a.added_bytes - b.added_bytes || b.warm_per_s - a.warm_per_s))
 		if (!out.length || s.warm_per_s > out[out.length - 1].warm_per_s)
 			out.push(s);
 	return out;
 }
 function tradeChart() {
-	const s = section("trade", "Storage against throughput", "A point is a strategy, full colour if no other is better in all of " +
-		"preparation, storage and throughput; a cross is beyond a limit. The line: the most samples/s for the storage.");
-	const every = ALL.filter(x => num(x.storage_bytes) >= 0 && num(x.warm_per_s) >= 0);
+	const s = section("trade", "Storage against throughput", "A point is a strategy, full colour if no other beats it in speed, " +
+		"preparation, memory and what is stored at once; a cross is beyond a limit. The line: the most samples/s for what is stored.");
+	const every = ALL.filter(x => num(x.added_bytes) >= 0 && num(x.warm_per_s) >= 0);
 	if (!every.length)
 		return nothing(s, "There is no strategy to show.");
 	plot(s, "tradeplot", "storage against samples per second of " + count(every.length) + " strategies", () => {
-		const x = axis(every.map(v => v.storage_bytes), "stored", BYTES), y = axis(every.map(v => v.warm_per_s), "samples/s");
-		const at = v => ({ x: x.at(v.storage_bytes), y: y.at(v.warm_per_s), s: v });
+		const x = axis(every.map(v => v.added_bytes), "stored for it", BYTES), y = axis(every.map(v => v.warm_per_s), "samples/s");
+		const at = v => ({ x: x.at(v.added_bytes), y: y.at(v.warm_per_s), s: v });
 		const sets = [];
 		if (every.includes(BEST))
 			sets.push({ label: "chosen", data: [at(BEST)], pointStyle: "star", radius: 11, hoverRadius: 13, borderWidth: 3, borderColor: colour("mark") });
@@ -164,8 +165,8 @@ const epochTime = s => num(s.warm_per_s) > 0 && num(D.samples) > 0 ? D.samples /
 const byScore = (a, b) => (num(b.score) || 0) - (num(a.score) || 0);
 // For each codec of a split, what is else like the split's best strategy
 function perCodec(k) {
-	const here = ALL.filter(s => s.split === k).sort(byScore), model = BEST && BEST.split === k ? BEST : here[0];
-	const same = s => ["threads", "order", "shards", "cache", "cache_after"].every(key => s[key] === model[key]);
+	const here = ALL.filter(s => s.split === k && !mixed(s)).sort(byScore), model = here.includes(BEST) ? BEST : here[0];
+	const same = s => ["threads", "order", "cache", "cache_after"].every(key => s[key] === model[key]);
 	return [...new Set(here.map(codecName))].map(c => {
 		const list = here.filter(s => codecName(s) === c);
 		return list.find(same) || list[0];
@@ -225,7 +226,7 @@ function threadChart() {
 
 // ---- cold, page cache, a cache of the application ----
 function fastest(k, cache, key) {
-	const every = ALL.filter(s => s.split === k && (s.cache || "none") === cache && num(s[key]) >= 0 && s.allowed !== false);
+	const every = ALL.filter(s => s.split === k && !mixed(s) && (s.cache || "none") === cache && num(s[key]) >= 0 && s.allowed !== false);
 	return every.reduce((a, s) => !a || s[key] > a[key] ? s : a, undefined);
 }
 function cacheChart() {
@@ -259,7 +260,9 @@ const whiskers = { id: "whiskers", afterDatasetsDraw(chart) {
 	}));
 } };
 function measuredChart() {
-	const s = section("measured", "Predicted against measured"), every = ALL.filter(v => v.measured && num(v.measured.per_s) >= 0 && num(v.warm_per_s) >= 0);
+	const s = section("measured", "Predicted against measured", "Both of the samples that were looked at; predicted by the model alone. " +
+		"The strategies\u2019 other rates are of the whole data set, and corrected by what was measured.");
+	const every = ALL.filter(v => v.measured && num(v.measured.per_s) >= 0 && num(v.predicted_per_s) >= 0);
 	if (!every.length)
 		return nothing(s, "No strategy was measured as a whole: all rates are predicted.");
 	const off = every.map(v => num(v.error)).filter(v => v !== undefined).sort((a, b) => a - b);
@@ -267,15 +270,16 @@ function measuredChart() {
 		s.append(make("p", count(every.length) + " measured. Error: " + percent(off[Math.floor(off.length / 2)]) + " in the middle, " + percent(off[off.length - 1]) +
 			" at most; " + count(off.filter(v => v <= .15).length) + " within 15 %.", { id: "errors", className: "dim" }));
 	plot(s, "measuredplot", "measured against predicted samples per second of " + count(every.length) + " strategies", () => {
-		const values = every.flatMap(v => [v.warm_per_s, v.measured.per_s, v.measured.high || v.measured.per_s]), x = axis(values, "predicted samples/s"), y = axis(values, "measured samples/s");
+		const values = every.flatMap(v => [v.predicted_per_s, v.measured.low || v.measured.per_s, v.measured.high || v.measured.per_s]);
+		const x = axis(values, "predicted samples/s"), y = axis(values, "measured samples/s");
 		// straight in both scales
-		const ray = (k, label, dash) => ({ label, data: [x.log ? x.low : 0, x.high].map(v => ({ x: v, y: v * k })), showLine: true, radius: 0, hitRadius: 0,
+		const ray = (k, label, dash) => ({ label, data: [x.log ? x.low : 0, x.high].map(v => ({ x: v, y: v * k })), showLine: true, radius: 0, hitRadius: 0, clip: 0,
 			borderColor: colour("other"), borderWidth: 1.5, borderDash: dash });
 		const sets = PLACES.map((k, i) => ({ label: splitName(k), borderColor: splitPaint(k), backgroundColor: splitPaint(k, .8), pointStyle: POINTS[i % POINTS.length], radius: 5, hoverRadius: 7,
-			data: every.filter(v => v.split === k).map(v => ({ x: x.at(v.warm_per_s), y: y.at(v.measured.per_s), s: v })) })).filter(d => d.data.length);
+			data: every.filter(v => v.split === k).map(v => ({ x: x.at(v.predicted_per_s), y: y.at(v.measured.per_s), s: v })) })).filter(d => d.data.length);
 		return { type: "scatter", plugins: [whiskers], data: { datasets: [...sets, ray(1, "equal", []), ray(1.15, "\u00b1 15 %", [5, 4]), { ...ray(.85, "", [5, 4]), with: "\u00b1 15 %" }] },
 			options: { interaction: near, scales: { x: x.scale, y: y.scale }, plugins: { tooltip: pointTips(raw => raw.s ? [...told(raw.s),
-				"measured " + figure(raw.s.measured.per_s) + (raw.s.measured.high > 0 ? " (" + figure(raw.s.measured.low) + " to " + figure(raw.s.measured.high) + ")" : ", once") + ", error " + percent(raw.s.error)] : []) } } };
+				"predicted " + figure(raw.s.predicted_per_s) + ", measured " + figure(raw.s.measured.per_s) + (raw.s.measured.high > 0 ? " (" + figure(raw.s.measured.low) + " to " + figure(raw.s.measured.high) + ")" : ", once") + ", error " + percent(raw.s.error)] : []) } } };
 	});
 }
 
@@ -299,7 +303,7 @@ function epochChart() {
 		const marks = { label: "break-even", pointStyle: "rectRot", radius: 7, hoverRadius: 9, borderColor: colour("mark"), backgroundColor: colour("mark"),
 			data: evens.filter(b => b.epoch <= last).map(b => ({ x: b.epoch, y: y.at(total(of.get(b.a), b.epoch)), b })) };
 		const sets = lines.map((t, i) => ({ label: short(t.s), borderColor: paint(i), backgroundColor: paint(i), showLine: true, radius: 0, hitRadius: 6, borderWidth: t.s === BEST ? 3.5 : 1.5,
-			data: [...Array(41).keys()].map(n => n * last / 40).map(e => ({ x: e, y: y.at(total(t, e)), t, e })) }));
+			data: [...Array(41).keys()].map(n => 1 + n * (last - 1) / 40).map(e => ({ x: e, y: y.at(total(t, e)), t, e })) }));
 		return { type: "scatter", data: { datasets: marks.data.length ? [marks, ...sets] : sets }, options: { interaction: { mode: "nearest", intersect: false },
 			scales: { x: x.scale, y: y.scale }, plugins: { tooltip: pointTips(raw => raw.b ? [sum(raw.b)] :
 				["Strategy " + raw.t.s.id, ...words(raw.t.s), "after " + figure(raw.e) + " epochs: " + time(total(raw.t, raw.e))]) } } };

@@ -79,16 +79,18 @@ function strategyColumns() {
 	const kept = s => s.cache === "ram" || s.cache === "page" ? s.cache + (num(s.cache_share) >= 0 ? ", " + percent(s.cache_share) : "") : "none";
 	return [
 		["no.", number("id"), named],
-		["stored", number("split"), (v, s) => splitName(v, s.after), "text"],
+		["stored", number("split"), (v, s) => part(s) + splitName(v, s.after), "text"],
 		["codec", s => s.split < 0 ? "" : codecName(s), String, "text"],
 		["cache", kept, String, "text"],
 		["samples/s", number("warm_per_s"), rate],
 		["total time", number("total_s"), took],
-		["storage", number("storage_bytes"), size],
+		["stored for it", number("added_bytes"), size],
 		["prepared in", number("offline_s"), took],
+		["predicted", number("predicted_per_s"), rate],
 		["measured", s => s.measured ? num(s.measured.per_s) : undefined, rate],
 		["error", s => s.measured ? num(s.error) : undefined, percent],
 		["cold samples/s", number("cold_per_s"), rate],
+		["read from", number("storage_bytes"), size],
 		["order", s => s.order || "", String, "text"],
 		["threads", number("threads"), count],
 		some("memory_bytes") && ["memory", number("memory_bytes"), size],
@@ -99,7 +101,8 @@ function strategyColumns() {
 }
 
 function strategyTable() {
-	const s = section("strategies", "Strategies", "Rates and times as predicted; the columns\u2019 names sort.");
+	const s = section("strategies", "Strategies", "Rates and times are of the whole data set, corrected by what was measured; " +
+		"predicted (by the model alone) and measured are of the samples that were looked at. The columns\u2019 names sort.");
 	if (!ALL.length)
 		return s.append(make("p", "None.", { className: "none" }));
 	const tools = make("div", undefined, { className: "tools" });
@@ -134,12 +137,12 @@ function splitTable() {
 		["bytes of a sample", x => num(x.bytes), size],
 		["prepared, samples/s", x => num(x.offline_per_s) || undefined, figure],
 		["online, samples/s", x => num(x.online_per_s), figure],
-		["from cold storage, samples/s", x => num(x.cold_per_s), figure],
+		["from cold storage, samples/s", x => num(x.cold_per_s) || undefined, figure],
 	], SPLITS, x => BEST && x.split === BEST.split);
 }
 
 function codecTable(s) {
-	const rows = SPLITS.flatMap(x => list(x.codecs).map(c => ({ ...c, at: x })));
+	const rows = SPLITS.filter(x => x.split >= 0).flatMap(x => list(x.codecs).map(c => ({ ...c, at: x })));
 	if (!rows.length)
 		return s.append(make("p", "No codec was tried.", { className: "none" }));
 	const chosen = r => BEST && r.at.split === BEST.split && codecName(r) === codecName(BEST);

@@ -130,6 +130,7 @@ static void add_strategy(struct mr_json *j, const struct mr_tuning *t, int id)
 	add_place(j, t, s);
 	real(j, "offline_s", s->offline);
 	real(j, "storage_bytes", s->storage);
+	real(j, "added_bytes", s->added);
 	real(j, "cold_per_s", s->cold);
 	real(j, "warm_per_s", s->warm);
 	real(j, "memory_bytes", s->cache == MR_CACHE_NONE ? 0 : s->cache_bytes);

@@ -12,7 +12,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define PREFIX "millrace-tune-"
+/* Hidden: in a folder of samples it is not one of them. Older ones were not. */
+#define OLD    "millrace-tune-"
+#define PREFIX "." OLD
 #define LOCK   "lock"
 
 static int drop_one(const char *path, const struct stat *st, int type,
@@ -66,6 +68,12 @@ static int take_lock(const char *path, int flags)
 	return fd;
 }
 
+static bool is_scratch(const char *name)
+{
+	return !strncmp(name, PREFIX, strlen(PREFIX)) ||
+	       !strncmp(name, OLD, strlen(OLD));
+}
+
 /* Removes what killed processes left. */
 static void sweep(const char *dir)
 {
@@ -77,7 +85,7 @@ static void sweep(const char *dir)
 		struct stat st;
 		int fd;
 
-		if (strncmp(x->d_name, PREFIX, strlen(PREFIX)) != 0 ||
+		if (!is_scratch(x->d_name) ||
 		    (size_t)snprintf(path, sizeof(path), "%s/%s", dir,
 				     x->d_name) >= sizeof(path) ||
 		    lstat(path, &st) || !S_ISDIR(st.st_mode) ||

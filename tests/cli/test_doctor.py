@@ -139,7 +139,9 @@ def test_text_has_lines_as_fio_writes_them(mill, tmp_path, report):
 @pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM,
                                  signal.SIGHUP])
 def test_signal_leaves_no_files_behind(mill, tmp_path, sig):
-    p = mill.start("doctor", tmp_path, "--size", "64M")
+    # a run of tests may have it ignored
+    p = mill.start("doctor", tmp_path, "--size", "64M", preexec_fn=lambda:
+                   signal.signal(signal.SIGHUP, signal.SIG_DFL))
     while not os.listdir(tmp_path) and p.poll() is None:
         time.sleep(0.01)
     time.sleep({signal.SIGINT: 0.02, signal.SIGTERM: 0.4}.get(sig, 1))
@@ -149,6 +151,13 @@ def test_signal_leaves_no_files_behind(mill, tmp_path, sig):
     assert r.returncode == 1 and r.stdout == ""
     assert "stopped while measuring" in r.stderr
     assert os.listdir(tmp_path) == []
+
+
+def test_started_by_nohup_it_outlives_the_terminal(mill, tmp_path):
+    p = mill.start("doctor", tmp_path, *QUICK, preexec_fn=lambda:
+                   signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    p.send_signal(signal.SIGHUP)
+    assert mill.finish(p).returncode == 0
 
 
 def test_missing_and_wrong_places_are_errors(mill, tmp_path):

@@ -79,6 +79,9 @@ def test_numbers_of_the_strategies_add_up(result):
         assert s["total_s"] == pytest.approx(want, rel=1e-3)
         assert s["storage_bytes"] > 0
         assert (s["offline_s"] == 0) == (s["split"] == -1)
+        # all of the set is read, and nothing else, but of a mixture
+        assert s["added_bytes"] == pytest.approx(
+            0 if s["split"] < 0 else s["storage_bytes"]) or s["part"] < 1
 
 
 def test_sizes_are_those_of_prepare(mill, result, photos, tmp_path):
@@ -377,21 +380,83 @@ def test_a_bad_sample_is_named(mill, tmp_path):
          scratch)
 
 
-def test_interrupted_it_leaves_nothing(mill, photos, tmp_path):
-    for sig in (signal.SIGINT, signal.SIGTERM):
-        p = subprocess.Popen([mill.bin, "tune", text(photos), "--scratch",
-                              str(tmp_path)], stdout=subprocess.PIPE,
-                             stderr=subprocess.PIPE)
-        for _ in range(200):
-            if any(os.listdir(tmp_path / d) for d in os.listdir(tmp_path)):
-                break
-            time.sleep(0.05)
-        time.sleep(1)
+def heed():
+    """Those who run tests may have them ignored, by nohup or a script."""
+    for sig in (signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(sig, signal.SIG_DFL)
+
+
+def start(mill, scratch, *args, **kw):
+    """A tuning that has begun to make something."""
+    p = subprocess.Popen([mill.bin, "tune", *args, "--scratch", str(scratch)],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         preexec_fn=heed, **kw)
+    for _ in range(400):
+        if any(os.listdir(scratch / d) for d in os.listdir(scratch)):
+            break
+        time.sleep(0.05)
+    time.sleep(1)
+    return p
+
+
+@pytest.mark.parametrize("sig, times", [
+    (signal.SIGINT, 1), (signal.SIGTERM, 1), (signal.SIGHUP, 1),
+    (signal.SIGQUIT, 1), (signal.SIGINT, 500)])
+def test_interrupted_it_leaves_nothing(mill, photos, tmp_path, sig, times):
+    p = start(mill, tmp_path, text(photos))
+    for _ in range(times):
         p.send_signal(sig)
-        _, err = p.communicate(timeout=60)
-        assert p.returncode == 1
-        assert b"stopped" in err
-        assert os.listdir(tmp_path) == []
+        time.sleep(0.001)
+    _, err = p.communicate(timeout=60)
+    assert p.returncode == 1
+    assert b"stopped" in err
+    assert os.listdir(tmp_path) == []
+
+
+STUCK = """
+#include <millrace/plugin.h>
+#include <unistd.h>
+static int infer(const void *self, const struct mr_spec *in,
+		 struct mr_spec *out, struct mr_err *err)
+{
+	(void)self;
+	(void)err;
+	*out = *in;
+	return 0;
+}
+static int run(const struct mr_opctx *cx, const struct mr_tensor *in,
+	       struct mr_tensor *out)
+{
+	(void)cx;
+	(void)in;
+	(void)out;
+	while (pause() < 0)
+		;
+	return 0;
+}
+static const struct mr_param params[] = { MR_PARAM_END };
+static const struct mr_op stuck = {
+	.name = "stuck", .help = "hangs", .flags = MR_OP_SHAPE_KEEP,
+	.size = 1, .params = params, .infer = infer, .run = run,
+};
+static const struct mr_op *const ops[] = { &stuck, NULL };
+extern const struct mr_plugin mr_plugin;
+const struct mr_plugin mr_plugin = { .abi = MR_PLUGIN_ABI, .ops = ops };
+"""
+
+
+def test_one_that_hangs_can_be_ended(mill, cc, tmp_path):
+    """Not at once: a second Ctrl-C is most often an impatient one."""
+    plugin = cc(STUCK, "stuck.so", "-shared", "-fPIC",
+                f"-I{mill.root}/include", "-Wl,--unresolved-symbols=ignore-all")
+    p = start(mill, tmp_path, "synthetic shape=8 count=64 | stuck | batch 4",
+              *QUICK, "--plugins", str(plugin))
+    for seconds in (0.5, 10.5):
+        p.send_signal(signal.SIGINT)
+        time.sleep(seconds)
+        assert p.poll() is None
+    p.send_signal(signal.SIGINT)
+    assert p.wait(timeout=60) == -signal.SIGINT
 
 
 def test_what_a_killed_one_left_the_next_removes(mill, photos, tmp_path):
@@ -406,9 +471,19 @@ def test_what_a_killed_one_left_the_next_removes(mill, photos, tmp_path):
     p.kill()
     p.wait()
     assert os.listdir(tmp_path)
-    (tmp_path / "millrace-tune-mine").mkdir()  # no lock: not one of its own
+    older = tmp_path / "millrace-tune-x1Y2z3"
+    older.mkdir()
+    (older / "lock").touch()
+    (tmp_path / ".millrace-tune-mine").mkdir()  # no lock: not one of its own
     tune(mill, "synthetic shape=8 count=64 | batch 4", "--scratch", tmp_path)
-    assert os.listdir(tmp_path) == ["millrace-tune-mine"]
+    assert os.listdir(tmp_path) == [".millrace-tune-mine"]
+
+
+def test_a_scratch_folder_beside_the_samples_is_none_of_them(mill, photos):
+    names = os.listdir(photos)
+    got = tune(mill, text(photos), "--storage", "ceph-hdd", "--max-memory", "0",
+               "--scratch", photos)
+    assert got["samples"] == 96 and sorted(os.listdir(photos)) == sorted(names)
 
 
 def test_a_part_of_a_set_can_be_prepared(mill, photos, tmp_path):

@@ -58,7 +58,38 @@ def zeros():
         s.update(curve=[], online_per_s=0, bytes=0)
     for s in d["strategies"]:
         s.update(after="", cache_after="", offline_s=0, storage_bytes=0,
-                 warm_per_s=0, cold_per_s=0, first_epoch_s=0)
+                 added_bytes=0, warm_per_s=0, cold_per_s=0, first_epoch_s=0)
+    return d
+
+
+def cached():
+    """Nothing is stored: what the source is read from stays in memory."""
+    d = TUNED
+    best = next(s for s in d["strategies"] if s["split"] < 0 and
+                s["cache"] == "page")
+    return d | {"best": best["id"], "ties": [], "prepare": "",
+                "shown": [best["id"]], "all_online": -1,
+                "answer": "all online, page cache"}
+
+
+def mixture():
+    """One of which two fifths are stored, and which no other is as fast as."""
+    d = TUNED
+    like = next(s for s in d["strategies"] if s["split"] == 2 and
+                s["cache"] == "none" and s["codec"] == "none")
+    one = like | {"id": len(d["strategies"]), "part": 0.4, "score": 1.1,
+                  "cold_per_s": 1e6, "warm_per_s": 1e6}
+    return d | {"strategies": [*d["strategies"], one],
+                "shown": [one["id"], *d["shown"]], "best": one["id"]}
+
+
+def spread():
+    """Rates of nearly two decades, with long numbers."""
+    d = tuning()
+    for i, s in enumerate(s for s in d["strategies"] if "measured" in s):
+        s["warm_per_s"] = s["predicted_per_s"] = s["measured"]["per_s"] = \
+            850 * 1.43 ** i
+        s["measured"]["low"] = s["measured"]["high"] = None
     return d
 
 
@@ -77,6 +108,8 @@ def folder(tmp_path_factory):
         "hostile": TUNED | {"pipeline": HOSTILE, "text": HOSTILE,
                             "answer": HOSTILE, "prepare": HOSTILE},
         "predicted": tuning(measured=0), "one": one(), "zeros": zeros(),
+        "cached": cached(), "mixture": mixture(),
+        "spread": spread(),
         "none": TUNED | {"best": -1, "ties": [], "shown": [], "answer": "",
                          "text": "", "prepare": "", "run": "",
                          "break_even": [], "objective": {
@@ -193,6 +226,23 @@ def test_tooltips_tell_a_strategy_in_words(browser, page):
     assert tip("tradeplot", False) == ""
 
 
+def test_what_is_read_is_not_called_stored(browser, page):
+    js = page("cached")
+    check_drawn(js)
+    assert texts(js, "#commands p")[0] == "Nothing has to be stored."
+    tiles = dict(zip(texts(js, ".tile span"), texts(js, ".tile b")))
+    assert tiles["stored for it"] == "0 B"
+    told = browser.execute_async_script(POINT, "tradeplot", True)
+    assert "0 B stored for it" in told and "read from 2.05 GB" in told
+    assert js("""const c = plots.tradeplot.chart;
+        return [c.options.scales.x.title.text.split(',')[0],
+                c.data.datasets[0].data[0].s.added_bytes]""") == \
+        ["stored for it", 0]
+    by = dict(zip(texts(js, "#strategytable th"),
+                  texts(js, "#strategytable .marked td")))
+    assert by["stored for it"] == "0 B" and by["read from"] == "2.05 GB"
+
+
 def test_totals_meet_where_they_break_even(page):
     js, d = page("all"), TUNED
     assert js("return of('#evens li').length") == len(d["break_even"]) > 1
@@ -252,6 +302,37 @@ def test_charts_follow_what_is_chosen(page):
     assert js("return of('#threads .keys button')[0].ariaPressed") == "false"
 
 
+def test_codecs_are_of_what_is_stored_and_named_once(page):
+    js, d = page("all", anew=True), TUNED
+    names = [c["codec"] for c in d["splits"][1]["codecs"]]
+    assert js("return column('codectable', 1)") == names * 4
+    assert "all online" not in js("return column('codectable', 0)")
+    bars = js("return plots.codecplot.chart.data.labels")
+    assert sorted(bars) == sorted(names)
+
+
+def test_a_mixture_is_no_strategy_of_its_split(page):
+    js = page("mixture")
+    check_drawn(js)
+    one = js("return D.best")
+    assert texts(js, "#strategytable .marked td")[1] == "40 % after resize"
+    assert one not in js("return perCodec(2).map(s => s.id)")
+    assert js("return fastest(2, 'none', 'cold_per_s').id") != one
+
+
+def test_an_epoch_is_the_first_thing_that_has_a_total(page):
+    js = page("all", anew=True)
+    first = js("""return plots.epochplot.chart.data.datasets.filter(
+        d => d.data[0].t).map(d => [d.data[0].t.s.id, d.data[0].e,
+                                    total_of(d.data[0])]);
+        function total_of(p) { return p.t.from + p.t.each * p.e; }""")
+    by = {s["id"]: s for s in TUNED["strategies"]}
+    assert len(first) == len(TUNED["shown"])
+    for i, e, total in first:
+        assert e == 1 and total == pytest.approx(
+            by[i]["offline_s"] + by[i]["first_epoch_s"])
+
+
 def test_tables_are_sorted_by_click_and_key(browser, page):
     from selenium.webdriver.common.keys import Keys
     js = page("all", anew=True)
@@ -269,8 +350,8 @@ def test_tables_are_sorted_by_click_and_key(browser, page):
     assert rates() == sorted(rates())
     assert js("return of('#strategytable th').map(t => t.ariaSort)")[:6] == \
         ["none"] * 4 + ["ascending", "none"]
-    js("$('every').click(); of('#strategytable th button')[8].click()")
-    measured = js("return column('strategytable', 8)")
+    js("$('every').click(); of('#strategytable th button')[9].click()")
+    measured = js("return column('strategytable', 9)")
     assert measured[:12].count("–") == 0 and measured[12:] == \
         ["–"] * (len(measured) - 12)
     js("of('#steptable th button')[0].click()")
@@ -288,12 +369,31 @@ def test_strategies_are_found_by_words(page):
     js("$('every').click()")
     assert js(rows) == len(d["strategies"])
     js("$('find').value = 'ZSTD-3 ram'; $('find').oninput()")
-    want = sum(s["codec"] == "zstd-3" and s["cache"] == "ram"
+    want = sum(s["codec"].startswith("zstd-3") and s["cache"] == "ram"
                for s in d["strategies"])
     assert js(rows) == want > 0
     assert texts(js, "#found")[0].startswith(f"{want} of ")
     js("$('find').value = 'nothing like it'; $('find').oninput()")
     assert js(rows) == 0
+
+
+def test_predictions_are_the_models_not_what_was_corrected(page):
+    js = page("all", anew=True)
+    got = {i: (x, y) for i, x, y in js("""return plots.measuredplot.chart.data
+        .datasets.flatMap(d => d.data).filter(p => p.s).map(
+            p => [p.s.id, p.x, p.y])""")}
+    want = {s["id"]: s for s in TUNED["strategies"] if "measured" in s}
+    assert got.keys() == want.keys()
+    assert sum(x != y for x, y in got.values()) > 5
+    for i, (x, y) in got.items():
+        assert x == pytest.approx(want[i]["predicted_per_s"])
+        assert y == pytest.approx(want[i]["measured"]["per_s"])
+        assert abs(x / y - 1) == pytest.approx(want[i]["error"])
+    assert texts(js, "#strategytable th")[8:11] == ["predicted", "measured",
+                                                    "error"]
+    said = [float(t.replace(",", "")) for t in
+            texts(js, "#strategytable .marked td")[8:10]]
+    assert said == pytest.approx(got[TUNED["best"]], rel=0.01)
 
 
 def test_what_was_not_measured_is_said(page):
@@ -305,10 +405,19 @@ def test_what_was_not_measured_is_said(page):
 
 def test_a_tuning_fits_a_phone(page, emulate):
     emulate(360)
-    for name in ("hostile", "all"):
+    for name in ("hostile", "all", "spread"):
         js = page(name, anew=True)
         assert js("return document.documentElement.scrollWidth") <= 360
         assert js("return of('canvas').every(c => c.clientWidth <= 360)")
+        gaps = js("""return Object.values(plots).flatMap(p => {
+            const x = p.chart.scales.x, n = p.chart.ctx;
+            n.font = Chart.helpers.toFont(x.options.ticks.font).string;
+            const wide = t => n.measureText(t.label).width / 2;
+            return x.type === 'category' ? [] : x.ticks.slice(1).map((t, i) =>
+                x.getPixelForValue(t.value) - wide(t) - wide(x.ticks[i]) -
+                x.getPixelForValue(x.ticks[i].value));
+        })""")
+        assert len(gaps) > 8 and min(gaps) > 0
     assert js("const b = $('strategytable').parentNode;"
               "return b.scrollWidth > b.clientWidth")
 
@@ -327,6 +436,8 @@ def test_colours_follow_the_theme_and_paper(browser, page, emulate):
     assert js(look)[:2] == light[:2]
     assert js("return getComputedStyle($('strategytable').parentNode)"
               ".overflow") == "visible"
+    emulate(718, scheme="dark", media="print")  # of A4
+    assert js("return $('strategytable').offsetWidth") <= 718
     emulate(scheme="dark")
     pdf = browser.execute_cdp_cmd("Page.printToPDF",
                                   {"printBackground": True})["data"]
