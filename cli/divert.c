@@ -10,6 +10,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "core/file.h"
 #include "core/mem.h"
 #include "guard.h"
 
@@ -138,27 +139,56 @@ static struct cli_diverted *entry_of(struct cli_guard *g, const char *path,
 
 static const struct cli_answer go_on = { .go_on = true };
 
-/* A file as long as the old one, with its contents where they can be read
- * through what was asked for. */
-static int fill(int fd, const char *from, const struct statx *x, bool readable)
+/* All of it; the kernel can do that by itself, but not from every file system
+ * to every other. */
+static int copy(int in, int out)
 {
-	off_t left = (off_t)x->stx_size;
-	ssize_t n = 1;
-	int in;
+	char part[1 << 16];
+	ssize_t n;
+	int e = 0;
 
-	if (!readable)
-		return ftruncate(fd, left) ? errno : 0;
-	if (left > LARGEST)
+	do
+		n = copy_file_range(in, NULL, out, NULL, (size_t)LARGEST, 0);
+	while (n > 0);
+	while (!e && (n = read(in, part, sizeof(part))) > 0)
+		e = mr_write_all(out, part, (size_t)n);
+	return n < 0 ? errno : e;
+}
+
+static int copy_old(const char *from, const struct statx *x, int out)
+{
+	int in, e;
+
+	if (x->stx_size > (uint64_t)LARGEST)
 		return EROFS;
 	in = open(from, O_RDONLY | O_CLOEXEC);
 	if (in < 0)
 		return errno;
-	while (left > 0 && n > 0) {
-		n = copy_file_range(in, NULL, fd, NULL, (size_t)left, 0);
-		left -= n > 0 ? n : 0;
-	}
+	e = copy(in, out);
 	close(in);
-	return left ? EROFS : 0;
+	return e;
+}
+
+/* What stands in for `path` gets what is needed for such an open(). Who only
+ * writes gets the old contents too: others may read them later. */
+static int fill(struct cli_diverted *d, int out, const char *path,
+		const struct statx *x, unsigned flags)
+{
+	bool writes = (flags & O_ACCMODE) == O_WRONLY;
+	int e;
+
+	if (flags & O_TRUNC)
+		d->has = CLI_WHOLE; /* without any contents */
+	if (d->has == CLI_WHOLE || (d->has == CLI_HOLES && writes))
+		return 0;
+	e = d->has == CLI_HOLES ? EROFS : copy_old(path, x, out);
+	if (!e)
+		d->has = CLI_WHOLE;
+	else if (writes && !ftruncate(out, (off_t)x->stx_size))
+		d->has = CLI_HOLES;
+	else
+		return e;
+	return 0;
 }
 
 /* Give the asker the file that stands in for `path`. */
@@ -179,13 +209,10 @@ static struct cli_answer divert(struct cli_guard *g, const struct cli_asker *a,
 	fd = open(aside, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return r;
-	r.error = d->copied ? 0 :
-			      fill(fd, path, x,
-				   !(flags & O_WRONLY) && !(flags & O_TRUNC));
+	r.error = fill(d, fd, path, x, flags);
 	close(fd);
 	if (r.error)
 		return r;
-	d->copied = true;
 	fd = open(aside,
 		  (int)(flags & ~(unsigned)(O_CREAT | O_EXCL | O_NOFOLLOW)) |
 			  O_CLOEXEC);

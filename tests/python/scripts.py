@@ -129,7 +129,7 @@ def start(folder, text, *args, options=("--json",), seconds=6, env=None,
         command, cwd=folder, stdin=subprocess.DEVNULL, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         start_new_session=True,
-        env=dict(clean, TMPDIR=str(folder), **(env or {})))
+        env={**clean, "TMPDIR": str(folder), **(env or {})})
 
 
 def run(*args, code=0, **kw):

@@ -1,9 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a script that is diagnosed writes: no file that was there before is
 changed."""
+import pathlib
+import shutil
+import tempfile
+
+import pytest
 from scripts import folder, needed, run  # noqa: F401
 
 pytestmark = needed
+
+
+@pytest.fixture
+def shm():
+    """A folder in shared memory, which is a file system of its own."""
+    path = tempfile.mkdtemp(dir="/dev/shm")
+    yield pathlib.Path(path)
+    shutil.rmtree(path)
+
+
+def run_plain(folder, text, **kw):
+    """A script that has no loop: nothing is measured, and it is over
+    soon."""
+    return run(folder, text, code=1, options=(), **kw)
+
 
 WRITES = """
 from common import *
@@ -71,3 +91,77 @@ def test_without_the_kernels_help_python_refuses(folder):
     assert "lets nothing be overwritten" in r.out
     assert (folder / "model.pt").read_text() == "old"
     assert (folder / "log").read_text() == "old"
+
+
+def test_what_is_opened_to_be_changed_is_copied_to_any_file_system(folder,
+                                                                   shm):
+    for name in ("both", "log", "raw"):
+        (folder / name).write_text("old")
+    (folder / "large").write_bytes(bytes(range(250)) * 1000)
+    r = run_plain(folder, """
+    import os
+
+    with open("both", "r+") as f:
+        assert f.read() == "old"
+        f.write("new")
+    with open("log", "a+") as f:
+        f.write("more")
+        f.seek(0)
+        assert f.read() == "oldmore"
+    with open("large", "r+b") as f:
+        assert f.read() == bytes(range(250)) * 1000
+    assert os.read(os.open("raw", os.O_RDWR), 9) == b"old"
+    print("all")
+    """, env={"TMPDIR": str(shm)})
+    assert r.out == "all\n"
+    for name in ("both", "log", "raw"):
+        assert (folder / name).read_text() == "old"
+    assert not list(shm.iterdir())
+
+
+def test_who_writes_first_and_reads_later_finds_what_was_there(folder):
+    for name in ("log", "part", "cut"):
+        (folder / name).write_text("old contents")
+    r = run_plain(folder, """
+    import os
+
+    with open("log", "a") as f:
+        f.write("+")
+    with open("log", "r+") as f:
+        print(f.read())
+    fd = os.open("part", os.O_WRONLY)
+    os.write(fd, b"new")
+    with open("part", "r+") as f:
+        print(f.read())
+    with open("cut", "w") as f:
+        f.write("short")
+    with open("cut", "a+") as f:
+        f.seek(0)
+        print(f.read())
+    """)
+    assert r.out == "old contents+\nnew contents\nshort\n"
+    for name in ("log", "part", "cut"):
+        assert (folder / name).read_text() == "old contents"
+
+
+def test_of_files_too_large_to_be_copied_only_the_end_can_be_written(folder):
+    (folder / "log").touch()
+    with open(folder / "log", "r+b") as f:
+        f.truncate((1 << 30) + 1)
+    r = run_plain(folder, """
+    import os
+
+    with open("log", "a") as f:
+        print(f.tell())
+        f.write("+")
+    try:
+        open("log", "r+")
+    except OSError as e:
+        print(e.strerror)
+    with open("log", "w") as f:
+        f.write("short")
+    with open("log", "r+") as f:
+        print(f.read())
+    """)
+    assert r.out == f"{(1 << 30) + 1}\nRead-only file system\nshort\n"
+    assert (folder / "log").stat().st_size == (1 << 30) + 1
