@@ -53,6 +53,14 @@ static bool within(const char *path, const char *folder)
 	return strncmp(path, folder, n) == 0 && path[n] == '/';
 }
 
+/* The names of threads, of what is open already and the like. */
+static bool is_no_file(const char *name)
+{
+	return within(name, "/proc") || within(name, "/sys") ||
+	       within(name, "/dev/fd") || !strcmp(name, "/dev/stdin") ||
+	       !strcmp(name, "/dev/stdout") || !strcmp(name, "/dev/stderr");
+}
+
 /* The name at `arg`, from the folder of descriptor `dir`, as we can use it
  * ourselves. */
 static bool path_of(const struct cli_asker *a, int dir, int arg, char *to,
@@ -64,8 +72,7 @@ static bool path_of(const struct cli_asker *a, int dir, int arg, char *to,
 
 	if (!peek_text(a, a->n->data.args[arg], name, sizeof(name)))
 		return false;
-	/* No files, but the names of threads and the like. */
-	if (within(name, "/proc") || within(name, "/sys"))
+	if (is_no_file(name))
 		return false;
 	if (*name == '/')
 		n = (size_t)snprintf(to, cap, "%s", name);
@@ -77,21 +84,36 @@ static bool path_of(const struct cli_asker *a, int dir, int arg, char *to,
 	return n < cap;
 }
 
+/* Devices are written to and stay what they are; files in /dev/shm are as
+ * good as others. */
+static bool is_device(const char *path, const struct statx *x)
+{
+	return within(path, "/dev") && !S_ISREG(x->stx_mode) &&
+	       !S_ISDIR(x->stx_mode) && !S_ISLNK(x->stx_mode);
+}
+
 /* Was it there before the command began? A file system that does not know
- * when a file was made has old ones only. */
+ * when a file was made has old ones only; but in /dev/shm, where older
+ * kernels do not, what was changed since is taken for the command's own. */
 static bool is_old(const struct cli_guard *g, const char *path, int flags,
 		   struct statx *x)
 {
+	const struct statx_timestamp *made = &x->stx_btime;
+
 	if (statx(AT_FDCWD, path, flags,
 		  STATX_TYPE | STATX_SIZE | STATX_MODE | STATX_INO |
-			  STATX_BTIME,
+			  STATX_BTIME | STATX_CTIME,
 		  x))
 		return false;
-	if (within(path, g->folder) || within(path, "/dev"))
+	if (within(path, g->folder) || is_device(path, x))
 		return false;
-	return !(x->stx_mask & STATX_BTIME) || x->stx_btime.tv_sec < g->start ||
-	       (x->stx_btime.tv_sec == g->start &&
-		x->stx_btime.tv_nsec < g->start_ns);
+	if (!(x->stx_mask & STATX_BTIME)) {
+		if (!within(path, "/dev"))
+			return true;
+		made = &x->stx_ctime;
+	}
+	return made->tv_sec < g->start ||
+	       (made->tv_sec == g->start && made->tv_nsec < g->start_ns);
 }
 
 /* For people: without the way through /proc, cut off at the front. */

@@ -116,7 +116,7 @@ def finish(p):
 
 
 def start(folder, text, *args, options=("--json",), seconds=6, env=None,
-          plain=False, name="train.py"):
+          plain=False, name="train.py", stdout=subprocess.PIPE):
     script = folder / name
     script.write_text(textwrap.dedent(text))
     clean = {k: v for k, v in os.environ.items() if k not in (
@@ -127,7 +127,7 @@ def start(folder, text, *args, options=("--json",), seconds=6, env=None,
                    "--", *command]
     return subprocess.Popen(
         command, cwd=folder, stdin=subprocess.DEVNULL, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        stdout=stdout, stderr=subprocess.PIPE,
         start_new_session=True,
         env={**clean, "TMPDIR": str(folder), **(env or {})})
 

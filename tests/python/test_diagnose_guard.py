@@ -6,7 +6,7 @@ import shutil
 import tempfile
 
 import pytest
-from scripts import folder, needed, run  # noqa: F401
+from scripts import finish, folder, needed, run, start  # noqa: F401
 
 pytestmark = needed
 
@@ -165,3 +165,85 @@ def test_of_files_too_large_to_be_copied_only_the_end_can_be_written(folder):
     """)
     assert r.out == f"{(1 << 30) + 1}\nRead-only file system\nshort\n"
     assert (folder / "log").stat().st_size == (1 << 30) + 1
+
+
+def test_files_in_shared_memory_stay_as_they_are(folder, shm):
+    (shm / "sub").mkdir()
+    (shm / "link").symlink_to("part")
+    for name in ("part", "sub/one", "gone"):
+        (shm / name).write_text("old")
+    r = run_plain(folder, f"""
+    import os, shutil
+    os.chdir({str(shm)!r})
+    """ + """
+    for name in ("part", "new"):
+        with open(name, "a+") as f:
+            f.write("+")
+            f.seek(0)
+            print(f.read())
+    with open("new") as f:
+        print(f.read())
+    shutil.rmtree("sub")
+    os.remove("link")
+    os.rename("gone", "away")
+    os.remove("new")
+    assert not os.path.exists("new")
+    with open("/dev/null", "w") as null, open("/dev/stdout", "w") as out:
+        null.write("nothing")
+        print("said", file=out)
+    """)
+    assert r.out == "old+\n+\n+\nsaid\n"
+    for name in ("part", "link", "sub/one", "gone"):
+        assert (shm / name).read_text() == "old"
+    assert sorted(p.name for p in shm.iterdir()) == ["gone", "link", "part",
+                                                     "sub"]
+
+
+def test_what_is_written_to_stdout_by_its_name_arrives(folder):
+    """Also where that is a file that was there before."""
+    with open(folder / "out", "w") as out:
+        p = start(folder, """
+        with open("/dev/stdout", "a") as f:
+            print("said", file=f)
+        """, options=(), stdout=out)
+        finish(p)
+    assert (folder / "out").read_text() == "said\n"
+
+
+def test_processes_share_memory_as_ever(folder):
+    r = run_plain(folder, """
+    import multiprocessing, os
+    from multiprocessing import shared_memory
+    import torch.multiprocessing
+
+    def add(name, lock, tensors, done):
+        m = shared_memory.SharedMemory(name)
+        x = tensors.get()
+        with lock:
+            m.buf[0] += 1
+            x += 1
+        m.close()
+        del x
+        done.put(None)
+
+    if __name__ == "__main__":
+        torch.multiprocessing.set_sharing_strategy("file_system")
+        m = shared_memory.SharedMemory(create=True, size=100)
+        lock = multiprocessing.Lock()
+        tensors, done = (torch.multiprocessing.Queue() for _ in range(2))
+        x = torch.zeros(4000).share_memory_()
+        crew = [torch.multiprocessing.Process(
+            target=add, args=(m.name, lock, tensors, done))
+            for _ in range(2)]
+        for p in crew:
+            p.start()
+            tensors.put(x)
+        for p in crew:
+            done.get()
+            p.join()
+        print(m.buf[0], x.unique().tolist())
+        m.close()
+        m.unlink()
+        assert not os.path.exists("/dev/shm/" + m.name)
+    """)
+    assert r.out == "2 [2.0]\n"
