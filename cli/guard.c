@@ -142,6 +142,7 @@ void cli_guard_enter(struct cli_guard *g)
 {
 	struct sock_filter code[PROGRAM];
 	struct sock_fprog p = { make_program(code), code };
+	char start[32];
 	int fd = -1;
 
 	if (ARCH && may_read() && !getenv("MILLRACE_NO_SECCOMP") &&
@@ -150,8 +151,11 @@ void cli_guard_enter(struct cli_guard *g)
 				  SECCOMP_FILTER_FLAG_NEW_LISTENER |
 					  SECCOMP_FILTER_FLAG_SPEC_ALLOW,
 				  &p);
-	if (fd < 0)
-		setenv("MILLRACE_DIAGNOSE_GUARD", "python", 1);
+	if (fd < 0) {
+		snprintf(start, sizeof(start), "%lld%09u", (long long)g->start,
+			 g->start_ns);
+		setenv("MILLRACE_DIAGNOSE_GUARD", start, 1);
+	}
 	send_descriptor(g->pair[1], fd);
 	if (fd >= 0)
 		close(fd);
@@ -189,6 +193,15 @@ static void serve_one(struct cli_guard *g)
 		answer(g, &n);
 }
 
+static void tell_that_it_is_weak(void)
+{
+	fputs("millrace: the kernel does not help to keep the files that are "
+	      "there as they are\n(seccomp is not to be had here): Python "
+	      "refuses to change them, but what\nlibraries write by themselves "
+	      "in C or C++ is not seen, nor are other programs\n",
+	      stderr);
+}
+
 void cli_guard_serve(struct cli_guard *g, pid_t pid)
 {
 	struct pollfd p[2] = { { .events = POLLIN }, { .events = POLLIN } };
@@ -196,8 +209,10 @@ void cli_guard_serve(struct cli_guard *g, pid_t pid)
 	close(g->pair[1]);
 	g->pair[1] = -1;
 	g->listener = receive_descriptor(g->pair[0]);
-	if (g->listener < 0)
+	if (g->listener < 0) {
+		tell_that_it_is_weak();
 		return;
+	}
 	p[0].fd = g->listener;
 	p[1].fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	while (p[1].fd >= 0 && !p[1].revents && !(p[0].revents & POLLHUP)) {

@@ -10,6 +10,7 @@ import traceback
 import types
 
 from . import ranks
+from .guard import NOTE
 from .phases import Broken, Over, Phases
 from .result import Result
 from .source import Dice
@@ -69,6 +70,8 @@ class Driver:
         me, all_ = rank()
         s = self.script
         self.result = Result(s.folder, me, all_, self.loader)
+        if s.weakly:
+            self.result.note(NOTE)
         self.dice = Dice(self.loader)
         by, remark = ranks.meet(s.folder, me, all_)
         if remark:
@@ -135,8 +138,8 @@ class Driver:
 
 
 class Script:
-    def __init__(self, folder, options):
-        self.folder, self.options = folder, options
+    def __init__(self, folder, options, weakly):
+        self.folder, self.options, self.weakly = folder, options, weakly
         self.pid = os.getpid()
         self.make = None        # DataLoader.__iter__ as it was
         self.driver = None
@@ -148,7 +151,7 @@ class Script:
         """Who feeds a loop over this loader; None: the loader itself."""
         if self.pid != os.getpid():     # a child that trains by itself
             make = self.make
-            self.__init__(self.folder, self.options)
+            self.__init__(self.folder, self.options, self.weakly)
             self.make = make
         if self.done or _is_worker():
             return None
@@ -268,11 +271,11 @@ def _stop_children():
             c.kill()
 
 
-def hook(folder, options):
-    """torch.utils.data is there."""
+def hook(folder, options, weakly=False):
+    """torch.utils.data is there. `weakly`: Python guards the files."""
     dataloader = sys.modules["torch.utils.data.dataloader"]
     kind = dataloader.DataLoader
-    script = Script(folder, Options(options))
+    script = Script(folder, Options(options), weakly)
     make = script.make = kind.__iter__
 
     @functools.wraps(make)
