@@ -10,8 +10,9 @@ import traceback
 import types
 
 from . import ranks
+from .feed import Broken, Over
 from .guard import NOTE
-from .phases import Broken, Over, Phases
+from .phases import Phases
 from .result import Result
 from .source import Dice
 from .watch import MAIN, Notes, watched_fetch
