@@ -140,5 +140,5 @@ def run(*args, code=0, **kw):
 
 def several(*jobs):
     """Runs that need no clock, beside each other."""
-    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+    with concurrent.futures.ThreadPoolExecutor(5) as pool:
         return [f.result() for f in [pool.submit(j) for j in jobs]]

@@ -5,8 +5,10 @@ data."""
 import json
 import os
 import textwrap
+import time
 
 import pytest
+from conftest import MODULE
 from scripts import folder, needed, run, several  # noqa: F401
 
 TRIES = 3           # other processes may come between
@@ -184,6 +186,55 @@ def test_ranks_go_in_step_and_the_straggler_is_named(folder):
     assert d["ranks"][1]["as_p"]["mean"] < 0.8 * d["ranks"][0]["as_p"]["mean"]
     assert "rank 1 is the straggler" in json.dumps(d["notes"])
     assert d["batch"] == 8
+
+
+SLOW = """
+from common import *
+import common
+
+if __name__ == "__main__":
+    common.STEP = float(sys.argv[1])
+    loader = DataLoader(Files(), BATCH, num_workers=int(sys.argv[2]))
+    while True:
+        for x, i in loader:
+            step(x)
+"""
+
+
+def test_however_slow_the_steps_it_ends_in_time(folder):
+    """And what there was no time for is not known, which is not 0."""
+    whole, workers, part, none, nothing = several(
+        lambda: run(folder, SLOW, 1, 0, seconds=4, name="a.py"),
+        lambda: run(folder, SLOW, 0.7, 2, seconds=4, name="b.py"),
+        lambda: run(folder, SLOW, 2, 0, seconds=4, name="c.py"),
+        lambda: run(folder, SLOW, 4, 0, seconds=3, name="d.py"),
+        lambda: run(folder, SLOW, 10, 0, seconds=3, name="e.py", code=1))
+    for d in (whole.json(), workers.json()):
+        assert d["seconds"] < 16 and d["as_f"]["n"] > 0 and d["s"]["n"] > 0
+        assert d["prep_stall"] < 0.2 and d["fetch_stall"] < 0.2
+        assert "there was no time for more" in json.dumps(d["notes"])
+    d = part.json()
+    assert d["seconds"] < 16 and d["as_p"]["n"] > 0
+    assert d["as_f"] is None and d["fetch_stall"] is d["au"] is None
+    assert "storage is not known: there was no time" in json.dumps(d["notes"])
+    d = none.json()
+    assert d["seconds"] < 13 and d["as_g"]["n"] > 0
+    for name in ("p", "s", "c", "as_p", "as_f", "prep_stall", "fetch_stall"):
+        assert d[name] is None, name
+    assert "its data is not known: there was no time" in json.dumps(d["notes"])
+    assert d["sampled"] > 0 and d["sample_bytes"] == 3000
+    assert "a step of the loop takes so long" in nothing.err
+
+
+def test_files_are_read_as_long_as_there_is_time(folder, monkeypatch):
+    monkeypatch.syspath_prepend(str(MODULE / "millrace" / "inject"))
+    from millrace_diagnose import files
+    paths = [str(folder / "data" / str(i)) for i in range(120)]
+    files.evict_all(paths)
+    assert not files.read_all(paths, 4, time.perf_counter())
+    assert files.resident(paths) < 0.1
+    assert files.read_all(paths, 4, time.perf_counter() + 60)
+    assert files.resident(paths) == 1
 
 
 # ---- what cannot be measured, or not as usual ----

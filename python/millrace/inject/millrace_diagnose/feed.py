@@ -27,6 +27,7 @@ class Again:
     """The first batch, for G."""
 
     waits = False       # making a copy is no wait
+    rounds = 0          # at least to be skipped
 
     def __init__(self, batch, samples):
         self.replay, self.samples = Replay(batch), samples
@@ -47,10 +48,12 @@ class Feed:
 
     waits = True
 
-    def __init__(self, phases, cold, together=True):
+    def __init__(self, phases, cold, until, together=True):
         self.phases, self.cold, self.together = phases, cold, together
+        self.until = until      # to bring files into memory, or out of it
         self.source, self.subset = phases.source, phases.subset
         self.it, self.turn, self.samples = None, 0, 0
+        self.rounds = phases.workers
         # Files can be evicted behind the loop when the workers are not at
         # them again already.
         self.endless = self.source.indexed and (
@@ -73,9 +76,9 @@ class Feed:
         result, sub = self.phases.result, self.subset
         if self.cold:
             stop_reading(self.source)
-            result.stayed.append(files.evict_all(sub.all()))
+            result.stayed.append(files.evict_all(sub.all(), self.until))
         elif sub.own:
-            result.resident.append(sub.warm())
+            result.resident.append(sub.warm(self.until))
         self.before = sub.there()
         if self.together:
             self.phases.ranks.agree(0)
@@ -119,6 +122,11 @@ class Feed:
             if sub.shared and self.before:
                 result.resident.append(min(1, self.before / max(
                     1, sub.there())))
+            there = [r for r in result.resident if r is not None]
+            if there and min(there) < 0.9:
+                result.note(f"only {100 * min(there):.0f} % of the files were "
+                            f"in memory for G+P: waiting for the others "
+                            f"counts as preparation")
             return
         if self.behind is None:
             self.came_back()

@@ -71,8 +71,6 @@ class Driver:
         me, all_ = rank()
         s = self.script
         self.result = Result(s.folder, me, all_, self.loader)
-        if s.weakly:
-            self.result.note(NOTE)
         self.dice = Dice(self.loader)
         by, remark = ranks.meet(s.folder, me, all_)
         if remark:
@@ -130,6 +128,8 @@ class Driver:
             self.phases.notes.end()
             self.phases.source.close(True)
         if self.result is not None:
+            if self.script.weakly:
+                self.result.note(NOTE)
             if not self.script.trained:
                 self.result.note(
                     "the loop that was measured called no backward(): if it "
