@@ -152,19 +152,19 @@ from torch.utils.data.distributed import DistributedSampler
 
 class Slow(Files):
     def __getitem__(self, i):
-        if dist.is_initialized() and dist.get_rank() == 1:
+        if SLOW == "data" and dist.is_initialized() and dist.get_rank():
             time.sleep(0.01)
         return super().__getitem__(i)
 
 if __name__ == "__main__":
-    rank = int(sys.argv[2])
+    rank, SLOW = int(sys.argv[2]), sys.argv[3]
     os.environ.update(RANK=str(rank), WORLD_SIZE="2")
     dist.init_process_group("gloo", init_method="file://" + sys.argv[1],
                             rank=rank, world_size=2)
     ddp = DistributedDataParallel(torch.nn.Linear(1, 1))
     data = Slow()
     for x, i in DataLoader(data, BATCH, sampler=DistributedSampler(data)):
-        time.sleep(0.01)
+        time.sleep(0.05 if SLOW == "step" and rank else 0.02)
         ddp(x[:, None]).sum().backward()
 """
 
@@ -172,20 +172,31 @@ LAUNCH = """
 import os, subprocess, sys
 here = os.path.dirname(os.path.abspath(__file__))
 crew = [subprocess.Popen([sys.executable, here + "/rank.py",
-                          here + "/meet", str(r)]) for r in range(2)]
+                          here + "/meet", str(r), sys.argv[1]])
+        for r in range(2)]
 sys.exit(max(p.wait() for p in crew))
 """
 
 
 def test_ranks_go_in_step_and_the_straggler_is_named(folder):
     (folder / "rank.py").write_text(textwrap.dedent(RANKS))
-    r = run(folder, LAUNCH, seconds=4)
-    d = r.json()
+    d = run(folder, LAUNCH, "data", seconds=4).json()
     assert [x["rank"] for x in d["ranks"]] == [0, 1]
     assert all(x["as_p"]["mean"] > 0 for x in d["ranks"])
     assert d["ranks"][1]["as_p"]["mean"] < 0.8 * d["ranks"][0]["as_p"]["mean"]
-    assert "rank 1 is the straggler" in json.dumps(d["notes"])
+    notes = json.dumps(d["notes"])
+    assert "rank 1 is the straggler with its files" in notes
+    assert "by its computing" not in notes
     assert d["batch"] == 8
+
+
+def test_a_rank_that_computes_slowly_is_named(folder):
+    (folder / "rank.py").write_text(textwrap.dedent(RANKS))
+    d = run(folder, LAUNCH, "step", seconds=4).json()
+    notes = json.dumps(d["notes"])
+    assert "rank 1 is the straggler by its computing" in notes
+    assert "the straggler with its files" not in notes
+    assert "within backward() and waiting" in notes
 
 
 SLOW = """

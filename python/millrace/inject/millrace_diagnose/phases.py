@@ -9,10 +9,11 @@ for, a generator answers, which so decides what it gets, and takes the time.
 Before P, without the loop: the loader alone, and the storage alone.
 """
 import math
-import sys
+import statistics
 import time
 
 from . import files
+from .backward import straggler, synchronise
 from .feed import Again, Feed, Over, take
 from .source import Source
 from .subset import Subset
@@ -26,16 +27,10 @@ SHARE = {"g": 6, "learn": 8, "p": 4, "s": 4, "c": 1, "as_p": 10, "as_f": 15}
 WARM_UP = 3         # first steps of a program take longer
 LEAST = 6           # iterations, or two rounds of the workers
 MOST = 1000000      # samples of a subset
+COMPARED = 8        # iterations, at most, in which ranks are compared
 LONGEST = 90        # seconds, of all phases together, however slow the loop
 OPTIONAL = ("p", "s", "c")
 NAMES = {"g": "G", "as_p": "G+P", "as_f": "F"}
-
-
-def synchronise():
-    """What was given to a GPU is done."""
-    cuda = getattr(sys.modules.get("torch"), "cuda", None)
-    if cuda and cuda.is_initialized():
-        cuda.synchronize()
 
 
 def memory():
@@ -51,13 +46,15 @@ def memory():
 
 
 class Phases:
-    def __init__(self, loader, make, seconds, ranks, notes, result):
+    def __init__(self, loader, make, seconds, ranks, notes, result,
+                 backward):
         self.source = Source(loader, make)
         self.scale = seconds / 60
         self.longest = min(LONGEST, 3 * seconds)
         self.until = math.inf       # no phase goes on beyond
         self.ranks, self.notes, self.result = ranks, notes, result
         self.workers = self.source.workers
+        self.backward = backward
         self.subset = None
         self.step = self.turn = 0   # seconds of an iteration: G's, P's at most
         self.phase = "g"
@@ -213,7 +210,8 @@ class Phases:
         samples = self.source.samples_of(0)
         self.result.known["batch"] = samples
         t = self.result.times["g"] = Times(1)
-        again = yield from self.loop(t, "g", Again(batch, samples), WARM_UP)
+        feed = Again(batch, samples)
+        again = yield from self.loop(t, "g", feed, WARM_UP)
         w = t.windows()
         if not w:
             raise Over(
@@ -223,7 +221,39 @@ class Phases:
                 f"measured in the {self.longest:.0f} s that a diagnosis may "
                 "take")
         self.step = self.turn = sum(w) / len(w) * samples
+        if self.ranks.ranks > 1:
+            yield from self.compare(feed)
         self.result.write()
+
+    def compare(self, feed):
+        """Names the rank that the others wait for though it has its data."""
+        if not all(self.ranks.agree(self.backward.called)):
+            return
+        n = min(self.ranks.agree(int(self.limit("g") / self.step)))
+        if n < 2:
+            self.no_time("which rank's computing is the slowest is not known")
+            return
+        own = yield from self.own(feed, min(n, COMPARED))
+        told = straggler(self.ranks.agree(own), self.step)
+        if told:
+            self.result.note(told)
+        self.result.note("of ranks, computing within backward() and waiting "
+                         "for the others there are not told apart")
+
+    def own(self, feed, n):
+        """Seconds of an iteration outside of backward(); None: unknown."""
+        took, backward = [], self.backward
+        backward.timed = True
+        backward.watch()
+        for _ in range(n):
+            got = [feed.next()]
+            synchronise()
+            given, backward.seconds = now(), 0.0
+            if not (yield got.pop()):
+                synchronise()
+                took.append(now() - given - backward.seconds)
+        backward.timed = False
+        return statistics.median(took) if took else None
 
     def least(self):
         """Seconds for as few iterations as can tell something."""

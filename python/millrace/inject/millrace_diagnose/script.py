@@ -10,6 +10,7 @@ import traceback
 import types
 
 from . import ranks
+from .backward import Backward
 from .feed import Broken, Over
 from .guard import NOTE
 from .phases import Phases
@@ -76,7 +77,8 @@ class Driver:
         if remark:
             self.result.note(remark)
         self.phases = Phases(self.loader, s.make, s.options.seconds, by,
-                             Notes(s.folder, os.getpid()), self.result)
+                             Notes(s.folder, os.getpid()), self.result,
+                             s.backward)
         self.run = self.phases.run()
         return next(self.run)
 
@@ -130,7 +132,7 @@ class Driver:
         if self.result is not None:
             if self.script.weakly:
                 self.result.note(NOTE)
-            if not self.script.trained:
+            if not self.script.backward.called:
                 self.result.note(
                     "the loop that was measured called no backward(): if it "
                     "is not the training, choose another loader with "
@@ -145,15 +147,16 @@ class Script:
         self.make = None        # DataLoader.__iter__ as it was
         self.driver = None
         self.seen = []          # loaders, by their ids
-        self.done = self.trained = False
+        self.done = False
+        self.backward = Backward()
         self.tiny = None
 
     def driver_of(self, loader):
         """Who feeds a loop over this loader; None: the loader itself."""
         if self.pid != os.getpid():     # a child that trains by itself
-            make = self.make
+            make, backward = self.make, self.backward
             self.__init__(self.folder, self.options, self.weakly)
-            self.make = make
+            self.make, self.backward = make, backward
         if self.done or _is_worker():
             return None
         d = self.driver
@@ -288,21 +291,5 @@ def hook(folder, options, weakly=False):
     for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
         fetcher = getattr(dataloader._utils.fetch, name)
         fetcher.fetch = watched_fetch(fetcher.fetch, folder)
-    watch_training(script)
+    script.backward.watch()
     atexit.register(script.ended)
-
-
-def watch_training(script):
-    """Does the loop train?"""
-    autograd = sys.modules.get("torch.autograd")
-    if autograd is None:
-        return
-    backward = autograd.backward
-
-    @functools.wraps(backward)
-    def watched(*args, **kw):
-        script.trained = True
-        autograd.backward = backward
-        return backward(*args, **kw)
-
-    autograd.backward = watched
