@@ -10,6 +10,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "core/file.h"
 #include "core/mem.h"
 #include "guard.h"
 
@@ -52,6 +53,14 @@ static bool within(const char *path, const char *folder)
 	return strncmp(path, folder, n) == 0 && path[n] == '/';
 }
 
+/* The names of threads, of what is open already and the like. */
+static bool is_no_file(const char *name)
+{
+	return within(name, "/proc") || within(name, "/sys") ||
+	       within(name, "/dev/fd") || !strcmp(name, "/dev/stdin") ||
+	       !strcmp(name, "/dev/stdout") || !strcmp(name, "/dev/stderr");
+}
+
 /* The name at `arg`, from the folder of descriptor `dir`, as we can use it
  * ourselves. */
 static bool path_of(const struct cli_asker *a, int dir, int arg, char *to,
@@ -63,8 +72,7 @@ static bool path_of(const struct cli_asker *a, int dir, int arg, char *to,
 
 	if (!peek_text(a, a->n->data.args[arg], name, sizeof(name)))
 		return false;
-	/* No files, but the names of threads and the like. */
-	if (within(name, "/proc") || within(name, "/sys"))
+	if (is_no_file(name))
 		return false;
 	if (*name == '/')
 		n = (size_t)snprintf(to, cap, "%s", name);
@@ -76,21 +84,36 @@ static bool path_of(const struct cli_asker *a, int dir, int arg, char *to,
 	return n < cap;
 }
 
+/* Devices are written to and stay what they are; files in /dev/shm are as
+ * good as others. */
+static bool is_device(const char *path, const struct statx *x)
+{
+	return within(path, "/dev") && !S_ISREG(x->stx_mode) &&
+	       !S_ISDIR(x->stx_mode) && !S_ISLNK(x->stx_mode);
+}
+
 /* Was it there before the command began? A file system that does not know
- * when a file was made has old ones only. */
+ * when a file was made has old ones only; but in /dev/shm, where older
+ * kernels do not, what was changed since is taken for the command's own. */
 static bool is_old(const struct cli_guard *g, const char *path, int flags,
 		   struct statx *x)
 {
+	const struct statx_timestamp *made = &x->stx_btime;
+
 	if (statx(AT_FDCWD, path, flags,
 		  STATX_TYPE | STATX_SIZE | STATX_MODE | STATX_INO |
-			  STATX_BTIME,
+			  STATX_BTIME | STATX_CTIME,
 		  x))
 		return false;
-	if (within(path, g->folder) || within(path, "/dev"))
+	if (within(path, g->folder) || is_device(path, x))
 		return false;
-	return !(x->stx_mask & STATX_BTIME) || x->stx_btime.tv_sec < g->start ||
-	       (x->stx_btime.tv_sec == g->start &&
-		x->stx_btime.tv_nsec < g->start_ns);
+	if (!(x->stx_mask & STATX_BTIME)) {
+		if (!within(path, "/dev"))
+			return true;
+		made = &x->stx_ctime;
+	}
+	return made->tv_sec < g->start ||
+	       (made->tv_sec == g->start && made->tv_nsec < g->start_ns);
 }
 
 /* For people: without the way through /proc, cut off at the front. */
@@ -138,27 +161,56 @@ static struct cli_diverted *entry_of(struct cli_guard *g, const char *path,
 
 static const struct cli_answer go_on = { .go_on = true };
 
-/* A file as long as the old one, with its contents where they can be read
- * through what was asked for. */
-static int fill(int fd, const char *from, const struct statx *x, bool readable)
+/* All of it; the kernel can do that by itself, but not from every file system
+ * to every other. */
+static int copy(int in, int out)
 {
-	off_t left = (off_t)x->stx_size;
-	ssize_t n = 1;
-	int in;
+	char part[1 << 16];
+	ssize_t n;
+	int e = 0;
 
-	if (!readable)
-		return ftruncate(fd, left) ? errno : 0;
-	if (left > LARGEST)
+	do
+		n = copy_file_range(in, NULL, out, NULL, (size_t)LARGEST, 0);
+	while (n > 0);
+	while (!e && (n = read(in, part, sizeof(part))) > 0)
+		e = mr_write_all(out, part, (size_t)n);
+	return n < 0 ? errno : e;
+}
+
+static int copy_old(const char *from, const struct statx *x, int out)
+{
+	int in, e;
+
+	if (x->stx_size > (uint64_t)LARGEST)
 		return EROFS;
 	in = open(from, O_RDONLY | O_CLOEXEC);
 	if (in < 0)
 		return errno;
-	while (left > 0 && n > 0) {
-		n = copy_file_range(in, NULL, fd, NULL, (size_t)left, 0);
-		left -= n > 0 ? n : 0;
-	}
+	e = copy(in, out);
 	close(in);
-	return left ? EROFS : 0;
+	return e;
+}
+
+/* What stands in for `path` gets what is needed for such an open(). Who only
+ * writes gets the old contents too: others may read them later. */
+static int fill(struct cli_diverted *d, int out, const char *path,
+		const struct statx *x, unsigned flags)
+{
+	bool writes = (flags & O_ACCMODE) == O_WRONLY;
+	int e;
+
+	if (flags & O_TRUNC)
+		d->has = CLI_WHOLE; /* without any contents */
+	if (d->has == CLI_WHOLE || (d->has == CLI_HOLES && writes))
+		return 0;
+	e = d->has == CLI_HOLES ? EROFS : copy_old(path, x, out);
+	if (!e)
+		d->has = CLI_WHOLE;
+	else if (writes && !ftruncate(out, (off_t)x->stx_size))
+		d->has = CLI_HOLES;
+	else
+		return e;
+	return 0;
 }
 
 /* Give the asker the file that stands in for `path`. */
@@ -179,13 +231,10 @@ static struct cli_answer divert(struct cli_guard *g, const struct cli_asker *a,
 	fd = open(aside, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return r;
-	r.error = d->copied ? 0 :
-			      fill(fd, path, x,
-				   !(flags & O_WRONLY) && !(flags & O_TRUNC));
+	r.error = fill(d, fd, path, x, flags);
 	close(fd);
 	if (r.error)
 		return r;
-	d->copied = true;
 	fd = open(aside,
 		  (int)(flags & ~(unsigned)(O_CREAT | O_EXCL | O_NOFOLLOW)) |
 			  O_CLOEXEC);

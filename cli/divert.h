@@ -14,12 +14,20 @@ struct cli_guard;
 /* Flags of open() that may change a file. */
 #define CLI_WRITES ((unsigned)(O_WRONLY | O_RDWR | O_TRUNC))
 
+/* What the file has that stands in for an old one. */
+enum cli_contents {
+	CLI_NONE,  /* it is not there */
+	CLI_HOLES, /* the length, for those that only write: the old contents
+		    * were too many or cannot be read */
+	CLI_WHOLE, /* the old contents, or what was written over them */
+};
+
 /* A file that was there before, and what stands in for it. */
 struct cli_diverted {
 	dev_t dev;
 	ino_t ino;
-	bool gone;     /* removed or renamed, as far as the command knows */
-	bool copied;   /* there is a file in its place: number `at` */
+	bool gone; /* removed or renamed, as far as the command knows */
+	enum cli_contents has;
 	char name[96]; /* for people, cut off at the front */
 };
 

@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -138,20 +139,36 @@ static bool may_read(void)
 	return scope < 2;
 }
 
+/* Linux before 5.9 asks as well, but takes no descriptor for an answer, and
+ * before 5.5 not to go on: the command would hang. */
+static bool takes_answers(void)
+{
+	struct utsname u;
+	int major, minor;
+
+	return !uname(&u) && sscanf(u.release, "%d.%d", &major, &minor) == 2 &&
+	       (major > 5 || (major == 5 && minor >= 9));
+}
+
 void cli_guard_enter(struct cli_guard *g)
 {
 	struct sock_filter code[PROGRAM];
 	struct sock_fprog p = { make_program(code), code };
+	char start[32];
 	int fd = -1;
 
-	if (ARCH && may_read() && !getenv("MILLRACE_NO_SECCOMP") &&
+	if (ARCH && takes_answers() && may_read() &&
+	    !getenv("MILLRACE_NO_SECCOMP") &&
 	    !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
 				  SECCOMP_FILTER_FLAG_NEW_LISTENER |
 					  SECCOMP_FILTER_FLAG_SPEC_ALLOW,
 				  &p);
-	if (fd < 0)
-		setenv("MILLRACE_DIAGNOSE_GUARD", "python", 1);
+	if (fd < 0) {
+		snprintf(start, sizeof(start), "%lld%09u", (long long)g->start,
+			 g->start_ns);
+		setenv("MILLRACE_DIAGNOSE_GUARD", start, 1);
+	}
 	send_descriptor(g->pair[1], fd);
 	if (fd >= 0)
 		close(fd);
@@ -189,6 +206,15 @@ static void serve_one(struct cli_guard *g)
 		answer(g, &n);
 }
 
+static void tell_that_it_is_weak(void)
+{
+	fputs("millrace: the kernel does not help to keep the files that are "
+	      "there as they are\n(seccomp is not to be had here): Python "
+	      "refuses to change them, but what\nlibraries write by themselves "
+	      "in C or C++ is not seen, nor are other programs\n",
+	      stderr);
+}
+
 void cli_guard_serve(struct cli_guard *g, pid_t pid)
 {
 	struct pollfd p[2] = { { .events = POLLIN }, { .events = POLLIN } };
@@ -196,8 +222,10 @@ void cli_guard_serve(struct cli_guard *g, pid_t pid)
 	close(g->pair[1]);
 	g->pair[1] = -1;
 	g->listener = receive_descriptor(g->pair[0]);
-	if (g->listener < 0)
+	if (g->listener < 0) {
+		tell_that_it_is_weak();
 		return;
+	}
 	p[0].fd = g->listener;
 	p[1].fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	while (p[1].fd >= 0 && !p[1].revents && !(p[0].revents & POLLHUP)) {

@@ -31,11 +31,12 @@ struct cli_guard {
 int cli_guard_open(struct cli_guard *g, const char *folder, struct mr_err *err);
 
 /* In the child, before exec: from here on the kernel asks. Where it cannot,
- * the environment says so to the hooks in Python, which then refuse what
- * they see. */
+ * the environment tells the hooks in Python when the command began, which then
+ * refuse what they see. */
 void cli_guard_enter(struct cli_guard *g);
 
-/* Answer until process `pid`, a child that is not yet waited for, ends. */
+/* Answer until process `pid`, a child that is not yet waited for, ends; where
+ * nobody asks, that is said on stderr. */
 void cli_guard_serve(struct cli_guard *g, pid_t pid);
 
 /* On stderr, which files were to be changed and were not. */

@@ -1,89 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Diagnosing PyTorch scripts that know nothing of it: shares that are known
-because the scripts sleep, scripts that write, break off, fail or hardly have
-any data. A file that is not in memory is slow here because the data set
-sleeps when mincore() says so: no slow disk is needed."""
-import concurrent.futures
+because the scripts sleep, scripts that break off, fail or hardly have any
+data."""
 import json
 import os
-import pathlib
-import signal
-import subprocess
-import sys
 import textwrap
+import time
 
 import pytest
-from conftest import BUILD, ROOT
+from conftest import MODULE
+from scripts import folder, needed, run, several  # noqa: F401
 
-BIN = pathlib.Path(os.environ.get("MILLRACE_BIN", ROOT / BUILD / "millrace"))
-BIN = (ROOT / BIN).resolve()
-PATIENCE = 120      # importing torch takes a while on a busy machine
 TRIES = 3           # other processes may come between
 
-pytestmark = [
-    pytest.mark.skipif(
-        subprocess.run([sys.executable, "-c", "import torch"],
-                       capture_output=True).returncode != 0,
-        reason="PyTorch is not installed"),
-    pytest.mark.skipif(
-        "--keep-running" not in subprocess.run(
-            [BIN, "diagnose", "--help"], capture_output=True,
-            text=True).stdout,
-        reason="this build does not diagnose scripts"),
-]
-
-# What the scripts share: 120 files, each of which takes COLD seconds to read
-# when it is not in memory, and PREP seconds to prepare.
-COMMON = """
-import ctypes, mmap, os, sys, time
-import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-FILES, BATCH = 120, 4
-PREP, COLD, STEP = 0.004, 0.012, 0.03
-_c = ctypes.CDLL(None)
-_c.mmap.restype = ctypes.c_void_p
-_c.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int,
-                    ctypes.c_int, ctypes.c_int, ctypes.c_long]
-_c.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-_c.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
-
-def path(i):
-    return f"{HERE}/data/{i}"
-
-def is_cold(fd):
-    at = _c.mmap(None, 1, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
-    seen = ctypes.create_string_buffer(1)
-    _c.mincore(at, 1, seen)
-    _c.munmap(at, 1)
-    return not seen.raw[0] & 1
-
-class Files(Dataset):
-    def __len__(self):
-        return FILES
-    def __getitem__(self, i):
-        with open(path(i), "rb") as f:
-            if is_cold(f.fileno()):
-                time.sleep(COLD)
-            x = f.read()
-        time.sleep(PREP)
-        return torch.tensor(float(len(x))), i
-
-class Numbers(Dataset):
-    def __init__(self, n):
-        self.n = n
-    def __len__(self):
-        return self.n
-    def __getitem__(self, i):
-        return torch.full((8,), float(i)), i
-
-model = torch.nn.Linear(1, 1)
-
-def step(x):
-    time.sleep(STEP)
-    model(x[:, None]).sum().backward()
-"""
+pytestmark = needed
 
 # The same measurement by hand.
 HAND = """
@@ -127,66 +57,6 @@ if __name__ == "__main__":
         step(x)
     print("the epoch is over")
 """
-
-
-@pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "data").mkdir()
-    for i in range(120):
-        (tmp_path / "data" / str(i)).write_bytes(bytes(3000))
-    (tmp_path / "common.py").write_text(COMMON)
-    os.sync()
-    return tmp_path
-
-
-class Ran:
-    def __init__(self, code, out, err):
-        self.code, self.out, self.err = code, out, err
-
-    def json(self):
-        assert "NaN" not in self.out
-        return json.loads(self.out)
-
-
-def finish(p):
-    try:
-        out, err = p.communicate(timeout=PATIENCE)
-    finally:
-        try:
-            os.killpg(p.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-    assert "millrace_diagnose" not in err, err
-    return Ran(p.returncode, out, err)
-
-
-def start(folder, text, *args, options=("--json",), seconds=6, env=None,
-          plain=False, name="train.py"):
-    script = folder / name
-    script.write_text(textwrap.dedent(text))
-    clean = {k: v for k, v in os.environ.items() if k not in (
-        "RANK", "WORLD_SIZE", "PYTHONPATH", "MILLRACE_NO_SECCOMP")}
-    command = [sys.executable, str(script), *map(str, args)]
-    if not plain:
-        command = [str(BIN), "diagnose", *options, "--seconds", str(seconds),
-                   "--", *command]
-    return subprocess.Popen(
-        command, cwd=folder, stdin=subprocess.DEVNULL, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        start_new_session=True,
-        env=dict(clean, TMPDIR=str(folder), **(env or {})))
-
-
-def run(*args, code=0, **kw):
-    r = finish(start(*args, **kw))
-    assert r.code == code, (r.code, r.out, r.err)
-    return r
-
-
-def several(*jobs):
-    """Runs that need no clock, beside each other."""
-    with concurrent.futures.ThreadPoolExecutor(3) as pool:
-        return [f.result() for f in [pool.submit(j) for j in jobs]]
 
 
 # ---- what is measured ----
@@ -274,74 +144,6 @@ def test_keep_running_gives_the_script_its_whole_epochs(folder):
     assert (folder / "c").read_text() == want
 
 
-WRITES = """
-from common import *
-import shutil
-
-if __name__ == "__main__":
-    with open("log", "a") as f:
-        f.write("begun")
-    shutil.rmtree("runs")
-    os.mkdir("runs")
-    model = torch.nn.Linear(8, 1)
-    for x, i in DataLoader(Numbers(400), 4):
-        time.sleep(0.002)
-        model(x).sum().backward()
-        if i[0] % 40:
-            continue
-        torch.save(model.state_dict(), "model.pt")
-        torch.save(model.state_dict(), "best.tmp")
-        os.replace("best.tmp", "best.pt")
-        with open("scores", "w") as f:
-            f.write("new")
-        with open("both", "r+") as f:
-            assert f.read() in ("old", "newer")
-            f.seek(0)
-            f.write("newer")
-        os.truncate("cut", 0)
-        torch.save(model.state_dict(), "fresh.pt")
-        torch.load("fresh.pt")
-    open("behind the loop", "w")
-"""
-OLD = ["log", "model.pt", "best.pt", "scores", "both", "cut", "runs/one"]
-
-
-def test_no_file_that_was_there_is_changed(folder):
-    (folder / "runs").mkdir()
-    for name in OLD:
-        (folder / name).write_text("old")
-    r = run(folder, WRITES, seconds=3, options=())
-    assert [(folder / name).read_text() for name in OLD] == ["old"] * len(OLD)
-    assert not (folder / "behind the loop").exists()
-    assert "meant to change" in r.err and "model.pt" in r.err
-    assert (folder / "fresh.pt").exists()
-    assert not [p for p in folder.iterdir() if "millrace-" in p.name]
-
-
-def test_without_the_kernels_help_python_refuses(folder):
-    """And saves beside, where PyTorch saves by itself."""
-    (folder / "model.pt").write_text("old")
-    (folder / "log").write_text("old")
-    text = """
-    from common import *
-
-    if __name__ == "__main__":
-        for x, i in DataLoader(Numbers(400), 4):
-            time.sleep(0.002)
-            torch.save(model.state_dict(), "model.pt")
-            try:
-                open("log", "a")
-            except PermissionError as e:
-                if not i[0]:
-                    print(e)
-    """
-    r = run(folder, text, seconds=3, options=(),
-            env={"MILLRACE_NO_SECCOMP": "1"})
-    assert "lets nothing be overwritten" in r.out
-    assert (folder / "model.pt").read_text() == "old"
-    assert (folder / "log").read_text() == "old"
-
-
 RANKS = """
 from common import *
 import torch.distributed as dist
@@ -350,19 +152,19 @@ from torch.utils.data.distributed import DistributedSampler
 
 class Slow(Files):
     def __getitem__(self, i):
-        if dist.is_initialized() and dist.get_rank() == 1:
+        if SLOW == "data" and dist.is_initialized() and dist.get_rank():
             time.sleep(0.01)
         return super().__getitem__(i)
 
 if __name__ == "__main__":
-    rank = int(sys.argv[2])
+    rank, SLOW = int(sys.argv[2]), sys.argv[3]
     os.environ.update(RANK=str(rank), WORLD_SIZE="2")
     dist.init_process_group("gloo", init_method="file://" + sys.argv[1],
                             rank=rank, world_size=2)
     ddp = DistributedDataParallel(torch.nn.Linear(1, 1))
     data = Slow()
     for x, i in DataLoader(data, BATCH, sampler=DistributedSampler(data)):
-        time.sleep(0.01)
+        time.sleep(0.05 if SLOW == "step" and rank else 0.02)
         ddp(x[:, None]).sum().backward()
 """
 
@@ -370,20 +172,80 @@ LAUNCH = """
 import os, subprocess, sys
 here = os.path.dirname(os.path.abspath(__file__))
 crew = [subprocess.Popen([sys.executable, here + "/rank.py",
-                          here + "/meet", str(r)]) for r in range(2)]
+                          here + "/meet", str(r), sys.argv[1]])
+        for r in range(2)]
 sys.exit(max(p.wait() for p in crew))
 """
 
 
 def test_ranks_go_in_step_and_the_straggler_is_named(folder):
     (folder / "rank.py").write_text(textwrap.dedent(RANKS))
-    r = run(folder, LAUNCH, seconds=4)
-    d = r.json()
+    d = run(folder, LAUNCH, "data", seconds=4).json()
     assert [x["rank"] for x in d["ranks"]] == [0, 1]
     assert all(x["as_p"]["mean"] > 0 for x in d["ranks"])
     assert d["ranks"][1]["as_p"]["mean"] < 0.8 * d["ranks"][0]["as_p"]["mean"]
-    assert "rank 1 is the straggler" in json.dumps(d["notes"])
+    notes = json.dumps(d["notes"])
+    assert "rank 1 is the straggler with its files" in notes
+    assert "by its computing" not in notes
     assert d["batch"] == 8
+
+
+def test_a_rank_that_computes_slowly_is_named(folder):
+    (folder / "rank.py").write_text(textwrap.dedent(RANKS))
+    d = run(folder, LAUNCH, "step", seconds=4).json()
+    notes = json.dumps(d["notes"])
+    assert "rank 1 is the straggler by its computing" in notes
+    assert "the straggler with its files" not in notes
+    assert "within backward() and waiting" in notes
+
+
+SLOW = """
+from common import *
+import common
+
+if __name__ == "__main__":
+    common.STEP = float(sys.argv[1])
+    loader = DataLoader(Files(), BATCH, num_workers=int(sys.argv[2]))
+    while True:
+        for x, i in loader:
+            step(x)
+"""
+
+
+def test_however_slow_the_steps_it_ends_in_time(folder):
+    """And what there was no time for is not known, which is not 0."""
+    whole, workers, part, none, nothing = several(
+        lambda: run(folder, SLOW, 1, 0, seconds=4, name="a.py"),
+        lambda: run(folder, SLOW, 0.7, 2, seconds=4, name="b.py"),
+        lambda: run(folder, SLOW, 2, 0, seconds=4, name="c.py"),
+        lambda: run(folder, SLOW, 4, 0, seconds=3, name="d.py"),
+        lambda: run(folder, SLOW, 10, 0, seconds=3, name="e.py", code=1))
+    for d in (whole.json(), workers.json()):
+        assert d["seconds"] < 16 and d["as_f"]["n"] > 0 and d["s"]["n"] > 0
+        assert d["prep_stall"] < 0.2 and d["fetch_stall"] < 0.2
+        assert "there was no time for more" in json.dumps(d["notes"])
+    d = part.json()
+    assert d["seconds"] < 16 and d["as_p"]["n"] > 0
+    assert d["as_f"] is None and d["fetch_stall"] is d["au"] is None
+    assert "storage is not known: there was no time" in json.dumps(d["notes"])
+    d = none.json()
+    assert d["seconds"] < 13 and d["as_g"]["n"] > 0
+    for name in ("p", "s", "c", "as_p", "as_f", "prep_stall", "fetch_stall"):
+        assert d[name] is None, name
+    assert "its data is not known: there was no time" in json.dumps(d["notes"])
+    assert d["sampled"] > 0 and d["sample_bytes"] == 3000
+    assert "a step of the loop takes so long" in nothing.err
+
+
+def test_files_are_read_as_long_as_there_is_time(folder, monkeypatch):
+    monkeypatch.syspath_prepend(str(MODULE / "millrace" / "inject"))
+    from millrace_diagnose import files
+    paths = [str(folder / "data" / str(i)) for i in range(120)]
+    files.evict_all(paths)
+    assert not files.read_all(paths, 4, time.perf_counter())
+    assert files.resident(paths) < 0.1
+    assert files.read_all(paths, 4, time.perf_counter() + 60)
+    assert files.resident(paths) == 1
 
 
 # ---- what cannot be measured, or not as usual ----

@@ -11,21 +11,22 @@ import sys
 
 from millrace_hooks.finder import Finder, reached
 
-GUARD = "MILLRACE_DIAGNOSE_GUARD"       # "python": the kernel does not help
+# The kernel does not help: when the command began, in ns since 1970
+GUARD = "MILLRACE_DIAGNOSE_GUARD"
 OPTIONS = "MILLRACE_DIAGNOSE_OPTIONS"   # "seconds keep loader"
 
 
 def begin(folder):
     reached(folder)
     guard = None
-    if os.environ.get(GUARD) == "python":
+    if os.environ.get(GUARD):
         from .guard import Guard
-        guard = Guard(folder)
+        guard = Guard(folder, int(os.environ[GUARD]))
         guard.begin()
 
     def hook_data(_module):
         from . import script
-        script.hook(folder, os.environ.get(OPTIONS, ""))
+        script.hook(folder, os.environ.get(OPTIONS, ""), guard is not None)
 
     def hook_save(module):
         if guard is not None:

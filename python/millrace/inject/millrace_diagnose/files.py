@@ -2,12 +2,14 @@
 """Files of a data set: which ones are read, whether they are in memory, how
 to get them there and out again; all without root."""
 import ctypes
+import math
 import mmap
 import os
 import re
 import stat
 import sys
 import threading
+import time
 
 PAGE = mmap.PAGESIZE
 PROBES = 64         # of a file whose pages nobody else's process may count
@@ -218,7 +220,7 @@ def let_go(paths):
             libc().madvise(start, end - start, mmap.MADV_DONTNEED)
 
 
-def evict_all(paths):
+def evict_all(paths, until=math.inf):
     """The share that stayed; None: unknown."""
     let_go(paths)
     for p in paths:
@@ -226,6 +228,8 @@ def evict_all(paths):
     stayed = resident(paths)
     if stayed:      # not yet written, most likely
         for p in paths:
+            if time.perf_counter() > until:
+                break
             _sync(p)
             evict(p)
         stayed = resident(paths)
@@ -245,47 +249,44 @@ def _sync(path):
 
 # ---- reading ----
 
-def read(path):
-    """All of it, thrown away; how many bytes."""
-    n = 0
+def read(path, until=math.inf):
+    """All of it, thrown away; was there time for that?"""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return 0
+        return True
     try:
-        while True:
-            got = len(os.read(fd, 1 << 20))
-            if not got:
-                return n
-            n += got
+        while time.perf_counter() < until:
+            if not os.read(fd, 1 << 20):
+                return True
+        return False
     except OSError:
-        return n
+        return True
     finally:
         os.close(fd)
 
 
-def read_all(paths, threads):
-    """By so many threads; how many bytes."""
+def read_all(paths, threads, until=math.inf):
+    """By so many threads; was there time for all?"""
     todo = iter(paths)
     lock = threading.Lock()
-    total = [0]
+    left = []
 
     def work():
-        while True:
+        while not left:
             with lock:
                 path = next(todo, None)
             if path is None:
                 return
-            n = read(path)
-            with lock:
-                total[0] += n
+            if not read(path, until):
+                left.append(path)
 
     crew = [threading.Thread(target=work) for _ in range(threads)]
     for t in crew:
         t.start()
     for t in crew:
         t.join()
-    return total[0]
+    return not left
 
 
 def size(path):

@@ -9,37 +9,28 @@ for, a generator answers, which so decides what it gets, and takes the time.
 Before P, without the loop: the loader alone, and the storage alone.
 """
 import math
-import sys
+import statistics
 import time
 
 from . import files
-from .replay import Replay
+from .backward import straggler, synchronise
+from .feed import Again, Feed, Over, take
 from .source import Source
-from .subset import Behind, Subset
+from .subset import Subset
 from .times import Times
 
 now = time.perf_counter
 
-# Of 60 seconds, which is what a diagnosis takes unless told otherwise
+# Of 60 seconds, which is what a diagnosis takes unless told otherwise; in the
+# order in which they come
 SHARE = {"g": 6, "learn": 8, "p": 4, "s": 4, "c": 1, "as_p": 10, "as_f": 15}
 WARM_UP = 3         # first steps of a program take longer
 LEAST = 6           # iterations, or two rounds of the workers
 MOST = 1000000      # samples of a subset
-
-
-class Broken(Exception):
-    """The data set raised what is the cause of this."""
-
-
-class Over(Exception):
-    """No more can be measured; says why."""
-
-
-def synchronise():
-    """What was given to a GPU is done."""
-    cuda = getattr(sys.modules.get("torch"), "cuda", None)
-    if cuda and cuda.is_initialized():
-        cuda.synchronize()
+COMPARED = 8        # iterations, at most, in which ranks are compared
+LONGEST = 90        # seconds, of all phases together, however slow the loop
+OPTIONAL = ("p", "s", "c")
+NAMES = {"g": "G", "as_p": "G+P", "as_f": "F"}
 
 
 def memory():
@@ -55,16 +46,35 @@ def memory():
 
 
 class Phases:
-    def __init__(self, loader, make, seconds, ranks, notes, result):
+    def __init__(self, loader, make, seconds, ranks, notes, result,
+                 backward):
         self.source = Source(loader, make)
         self.scale = seconds / 60
+        self.longest = min(LONGEST, 3 * seconds)
+        self.until = math.inf       # no phase goes on beyond
         self.ranks, self.notes, self.result = ranks, notes, result
         self.workers = self.source.workers
-        self.subset = self.step = None
+        self.backward = backward
+        self.subset = None
+        self.step = self.turn = 0   # seconds of an iteration: G's, P's at most
         self.phase = "g"
 
     def limit(self, phase):
         return SHARE[phase] * self.scale
+
+    def left(self):
+        return max(0, self.until - now())
+
+    def end(self, phase):
+        """When it has to be over: those that come after it want their part
+        of what is left."""
+        after = list(SHARE)[list(SHARE).index(phase):]
+        return now() + self.left() * SHARE[phase] / sum(
+            SHARE[p] for p in after)
+
+    def no_time(self, what):
+        self.result.note(f"{what}: there was no time left of the "
+                         f"{self.longest:.0f} s that a diagnosis may take")
 
     def skip(self):
         return self.source.stock + self.workers + 1
@@ -79,31 +89,39 @@ class Phases:
         source.draw(1)
         if source.indexed and not source.batches:
             raise Over("the data set is empty")
-        yield from self.replay(self.first())
+        batch = self.first()        # that is the script's own start
+        self.ranks.agree(0)
+        self.until = now() + self.longest
+        yield from self.replay(batch)
         self.learn()
+        self.without_the_loop()
+        yield from self.with_the_loop()
+        self.phase = "done"
+
+    def without_the_loop(self):
+        """It tells where a limit comes from, and can be done without."""
+        if self.any(self.left() - 2 * self.least()
+                    < sum(map(self.limit, OPTIONAL))):
+            self.no_time("the loader alone and the storage alone were not "
+                         "measured")
+            return
         self.loader_alone()
         self.storage_alone()
-        yield from self.fed("as_p", False)
-        if all(self.ranks.agree(bool(self.subset.all()))):
-            yield from self.fed("as_f", True)
-        else:
+
+    def with_the_loop(self):
+        if not (yield from self.fed("as_p", False)):
+            self.no_time("whether the loop waits for its data is not known")
+        elif not all(self.ranks.agree(bool(self.subset.all()))):
             self.result.note(
                 "the files that the data set reads did not become known: "
                 "whether it waits for the storage is not known")
-        self.phase = "done"
-
-    def take(self, it):
-        try:
-            return next(it)
-        except StopIteration:
-            raise
-        except Exception as e:
-            raise Broken from e
+        elif not (yield from self.fed("as_f", True)):
+            self.no_time("whether it waits for the storage is not known")
 
     def first(self):
         it = self.source.stream(self.source.part(1))
         try:
-            return self.take(it)
+            return take(it)
         except StopIteration:
             raise Over("the data set is empty") from None
         finally:
@@ -113,8 +131,10 @@ class Phases:
     # ---- with the loop ----
 
     def loop(self, t, phase, feed, skip):
-        """Hand out what `feed` has, until enough is known."""
+        """Hand out what `feed` has, until enough is known, or there is no
+        more time; how often the loop began anew."""
         begun, left, turn, every = now(), skip, 0, t.round
+        end, again = self.end(phase), 0
         while True:
             if feed.ready():        # a pass begins
                 left = min(skip, feed.most_skipped())
@@ -125,28 +145,44 @@ class Phases:
             at = now()
             feed.done()
             turn += 1
+            again += new
             if new:                 # the loop was left, and begun again
                 left = skip if feed.waits else 0
             elif left:
-                left -= 1
-                if not left or self.late(begun, phase, left, skip):
-                    left = 0
+                left = self.hurry(phase, begun, at - given, left - 1,
+                                  skip - left + 1 > feed.rounds)
+                if left is None:
+                    break
+                if not left:
                     synchronise()
                     every = self.period(t, (now() - begun) / turn)
             else:
                 t.add(given - asked if feed.waits else 0, at - given,
                       feed.samples)
-            if turn % every == 0 and self.any(self.enough(t, phase, begun)):
+            look = turn % every == 0
+            if (look or self.ranks.ranks == 1) and self.any(
+                    self.late(t, end, at - asked, again)
+                    or look and self.enough(t, phase)):
                 break
         at = now()
         synchronise()
         t.more(now() - at)
+        self.say_few(t, phase)
+        return again
 
-    def late(self, begun, phase, left, skip):
-        """Skipping takes too long; one round of the workers must do."""
-        late = now() - begun > self.limit(phase) / 3 \
-            and skip - left > self.workers
-        return self.any(late) if self.ranks.ranks > 1 else late
+    def say_few(self, t, phase):
+        n = len(t)
+        if 0 < n < max(LEAST, 2 * t.round):
+            self.result.note(f"{NAMES[phase]} is of {n} "
+                             f"iteration{'s' * (n != 1)}: there was no time "
+                             f"for more")
+
+    def hurry(self, phase, begun, step, left, round_):
+        """How many more to skip: none, when that takes too long and a round
+        of the workers is over; None: nothing can be counted in time."""
+        late = round_ and now() - begun > self.limit(phase) / 3
+        late = max(self.ranks.agree(2 if self.left() < step else int(late)))
+        return (left, 0, None)[late]
 
     def period(self, t, pace):
         """Iterations from one look at the clock to the next: ranks look at
@@ -154,37 +190,91 @@ class Phases:
         if self.ranks.ranks == 1:
             return t.round
         pace = min(self.ranks.agree(pace))
-        return t.round * max(1, math.ceil(1 * self.scale / pace / t.round))
+        n = max(1, math.ceil(self.scale / pace))
+        return n if n < t.round else t.round * math.ceil(n / t.round)
 
-    def enough(self, t, phase, begun):
+    def late(self, t, end, pace, again):
+        """Is there no time for another one? Two tell how much they differ,
+        and may take from what was for later phases."""
+        if not len(t):
+            return now() > (end if again > WARM_UP else self.until)
+        return now() + pace > (end if len(t) > 1 else self.until)
+
+    def enough(self, t, phase):
         limit, took = self.limit(phase), t.seconds()
-        if now() - begun > 3 * limit + 10:
-            return True
         if len(t) < max(LEAST, 2 * t.round):
             return False
         return took >= limit or took >= limit / 3 and t.narrow()
 
     def replay(self, batch):
-        self.result.known["batch"] = self.source.samples_of(0)
+        samples = self.source.samples_of(0)
+        self.result.known["batch"] = samples
         t = self.result.times["g"] = Times(1)
-        yield from self.loop(t, "g", Again(batch, self.source.samples_of(0)),
-                             WARM_UP)
+        feed = Again(batch, samples)
+        again = yield from self.loop(t, "g", feed, WARM_UP)
         w = t.windows()
         if not w:
-            raise Over("the loop did not ask for batches one after another")
-        self.step = sum(w) / len(w) * self.source.samples_of(0)
+            raise Over(
+                "the loop did not ask for batches one after another"
+                if again > WARM_UP else
+                "a step of the loop takes so long that none could be "
+                f"measured in the {self.longest:.0f} s that a diagnosis may "
+                "take")
+        self.step = self.turn = sum(w) / len(w) * samples
+        if self.ranks.ranks > 1:
+            yield from self.compare(feed)
         self.result.write()
 
+    def compare(self, feed):
+        """Names the rank that the others wait for though it has its data."""
+        if not all(self.ranks.agree(self.backward.called)):
+            return
+        n = min(self.ranks.agree(int(self.limit("g") / self.step)))
+        if n < 2:
+            self.no_time("which rank's computing is the slowest is not known")
+            return
+        own = yield from self.own(feed, min(n, COMPARED))
+        told = straggler(self.ranks.agree(own), self.step)
+        if told:
+            self.result.note(told)
+        self.result.note("of ranks, computing within backward() and waiting "
+                         "for the others there are not told apart")
+
+    def own(self, feed, n):
+        """Seconds of an iteration outside of backward(); None: unknown."""
+        took, backward = [], self.backward
+        backward.timed = True
+        backward.watch()
+        for _ in range(n):
+            got = [feed.next()]
+            synchronise()
+            given, backward.seconds = now(), 0.0
+            if not (yield got.pop()):
+                synchronise()
+                took.append(now() - given - backward.seconds)
+        backward.timed = False
+        return statistics.median(took) if took else None
+
+    def least(self):
+        """Seconds for as few iterations as can tell something."""
+        return (self.workers + 2) * self.turn
+
     def fed(self, phase, cold):
+        """Was there time for it?"""
         self.phase = phase
+        if self.any(self.least() > self.left()):
+            return False
         t = self.result.times[phase] = Times(self.workers)
-        feed = Feed(self, cold)
+        feed = Feed(self, cold, self.end(phase))
         try:
             yield from self.loop(t, phase, feed, self.skip())
         finally:
             feed.close()
+        if not len(t):
+            return False
         feed.judge()
         self.result.write()
+        return True
 
     # ---- without it ----
 
@@ -198,19 +288,22 @@ class Phases:
         source.draw(need)
         least = min(self.skip() + 2 * max(1, self.workers), need)
         self.notes.begin()
-        n, begun = 0, now()
+        n, begun, end = 0, now(), self.end("learn")
+        second = begun
         it = source.stream(source.part(need))
         try:
             while n < need and (n < least
                                 or now() - begun < self.limit("learn")):
-                if now() - begun > 3 * self.limit("learn") + 10 and n:
+                if n and now() > end:
                     break
-                self.take(it)
+                take(it)
                 n += 1
+                second = second if n > 1 else now()
         except StopIteration:
             pass
         finally:
             del it
+            pace = (now() - second) / (n - 1) if n > 1 else second - begun
             self.notes.end()
             source.close()
         if min(self.ranks.agree(n)) == 0:
@@ -219,16 +312,18 @@ class Phases:
         self.subset = Subset(source, n, self.notes.read())
         n = min(self.ranks.agree(min(n, self.subset.fit(memory()))))
         self.subset.cut(n)
+        self.turn = max(self.step, pace) if self.workers else self.step + pace
         self.result.learnt(self.subset)
 
     def loader_alone(self):
-        self.subset.warm()
+        end = self.end("p")
+        self.subset.warm(end)
         self.ranks.agree(0)
         t = self.result.times["p"] = Times(self.workers)
-        feed = Feed(self, False, False)
-        left, begun = self.skip(), now()
+        feed = Feed(self, False, end, False)
+        left = self.skip()
         try:
-            while not self.enough(t, "p", begun):
+            while now() < end and not self.enough(t, "p"):
                 if feed.ready():
                     left = min(self.skip(), feed.most_skipped())
                 at = now()
@@ -240,6 +335,8 @@ class Phases:
                     t.add(now() - at, 0, feed.samples)
         finally:
             feed.close()
+        if not len(t):
+            self.no_time("how fast the loader is alone is not known")
 
     def storage_alone(self):
         """The same files, read by as many threads as there are workers;
@@ -247,151 +344,30 @@ class Phases:
         sub = self.subset
         can = sub.own and self.source.indexed
         if can:
-            self.result.stayed.append(files.evict_all(sub.own))
+            self.result.stayed.append(files.evict_all(sub.own, self.end("s")))
         self.ranks.agree(0)
         if not can:
             return
-        for phase in ("s", "c"):
-            if phase == "c":
-                sub.warm()
-            t = self.result.times[phase] = Times(1)
-            step = max(1, sub.count // 16)
-            begun = now()
-            for i in range(0, sub.count, step):
-                part = range(i, min(i + step, sub.count))
-                paths = [p for k in part for p in sub.own_of[k]]
-                at = now()
-                files.read_all(paths, max(1, self.workers))
-                t.add(now() - at, 0, sum(map(self.source.samples_of, part)))
-                if now() - begun > self.limit(phase) and len(t) > 2:
-                    break
+        if not self.reading("s", self.end("s")):
+            self.no_time("how fast the storage is alone is not known")
+        end = self.end("c")
+        sub.warm(end)
+        if not self.reading("c", end):
+            self.no_time("how fast the files are read from memory is not "
+                         "known")
 
-
-class Again:
-    """The first batch, for G."""
-
-    waits = False       # making a copy is no wait
-
-    def __init__(self, batch, samples):
-        self.replay, self.samples = Replay(batch), samples
-
-    def ready(self):
-        return False
-
-    def next(self):
-        return self.replay.batch()
-
-    def done(self):
-        pass
-
-
-class Feed:
-    """Batches of the subset, for P and F: in one pass that never ends, or in
-    one after another."""
-
-    waits = True
-
-    def __init__(self, phases, cold, together=True):
-        self.phases, self.cold, self.together = phases, cold, together
-        self.source, self.subset = phases.source, phases.subset
-        self.it, self.turn, self.samples = None, 0, 0
-        # Files can be evicted behind the loop when the workers are not at
-        # them again already.
-        self.endless = self.source.indexed and (
-            not cold or not self.subset.shared and (
-                not phases.workers
-                or self.subset.count >= phases.skip() + 2))
-        if together:
-            self.endless = all(phases.ranks.agree(self.endless))
-        self.behind = Behind(self.subset, phases.workers > 0) \
-            if cold and self.endless else None
-        self.before = self.back = 0     # bytes in memory: at first, by it
-
-    def ready(self):
-        """Begin a pass if it is time to; did it begin?"""
-        if self.it is not None and (self.endless
-                                    or self.turn < self.subset.count):
-            return False
-        if self.it is not None:
-            self.came_back()
-        result, sub = self.phases.result, self.subset
-        if self.cold:
-            stop_reading(self.source)
-            result.stayed.append(files.evict_all(sub.all()))
-        elif sub.own:
-            result.resident.append(sub.warm())
-        self.before = sub.there()
-        if self.together:
-            self.phases.ranks.agree(0)
-        self.it, self.turn = None, 0
-        self.it = self.source.stream(self.source.part(sub.count),
-                                     self.endless)
-        return True
-
-    def came_back(self):
-        share = self.turn / max(1, self.subset.count)
-        back = self.subset.there() - self.before
-        self.back = max(self.back, back / max(
-            1, share * self.subset.expected()))
-        if self.cold and self.subset.read < 512 and not self.subset.own:
-            # It is mapped, and not read: what came is what it needed.
-            self.phases.result.known["sample_bytes"] = back / max(
-                1, share * self.subset.samples())
-
-    def most_skipped(self):
-        return self.phases.skip() if self.endless else self.subset.count // 3
-
-    def next(self):
-        self.samples = self.source.samples_of(self.turn)
-        try:
-            batch = self.phases.take(self.it)
-        except StopIteration:
-            raise Over("a pass over the same part of the data set was "
-                       "shorter than the one before") from None
-        self.turn += 1
-        return batch
-
-    def done(self):
-        """The loop has no more use for the batch."""
-        if self.behind is not None:
-            self.behind.done(self.turn - 1)
-
-    def judge(self):
-        """Was it what it was meant to be?"""
-        result, sub = self.phases.result, self.subset
-        if not self.cold:
-            if sub.shared and self.before:
-                result.resident.append(min(1, self.before / max(
-                    1, sub.there())))
-            return
-        if self.behind is None:
-            self.came_back()
-        else:
-            self.back = self.behind.back / max(1, self.behind.all)
-        stayed = [s for s in result.stayed if s is not None]
-        if not stayed or max(stayed) > 0.5:
-            result.drop("as_f", "the files could not be evicted from memory "
-                        "(they may be in tmpfs, or mapped by a process): "
-                        "whether the loop waits for the storage is not known")
-        elif self.back < 0.2:
-            result.drop("as_f", "the data set did not read its files again "
-                        "when they were evicted (it may keep samples in "
-                        "memory, or read other files than those that are "
-                        "known): whether it waits for the storage is not "
-                        "known")
-
-    def close(self):
-        self.it = None
-        if self.behind is not None:
-            self.behind.close()
-        self.source.close()
-
-
-def stop_reading(source):
-    """Workers that are ahead would bring back what is evicted."""
-    source.close()
-    it = vars(source.copy).get("_iterator")
-    if it is not None:      # they stay, but finish what they have
-        for _ in source.stream([]):
-            pass
-
+    def reading(self, phase, end):
+        """Was there time for some of it?"""
+        t = self.result.times[phase] = Times(1)
+        sub, begun = self.subset, now()
+        step = max(1, sub.count // 16)
+        for i in range(0, sub.count, step):
+            part = range(i, min(i + step, sub.count))
+            paths = [p for k in part for p in sub.own_of[k]]
+            at = now()
+            if not files.read_all(paths, max(1, self.workers), end):
+                break
+            t.add(now() - at, 0, sum(map(self.source.samples_of, part)))
+            if now() - begun > self.limit(phase) and len(t) > 2:
+                break
+        return len(t) > 0

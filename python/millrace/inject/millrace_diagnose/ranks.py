@@ -7,7 +7,7 @@ import sys
 import time
 
 PATIENCE = 120      # seconds; a rank that is that late has died
-MEET = 15
+MEET = 15           # in which the first and the last one come to their loops
 
 
 class Alone:
@@ -40,6 +40,16 @@ class ByFiles:
         os.rename(mine + ".tmp", mine)
         return [self.wait(r, patience) for r in range(self.ranks)]
 
+    def decide(self, word):
+        """What the first rank said that came here counts for all, also for
+        those that come after it."""
+        name = os.path.join(self.folder, "agree.how")
+        try:
+            os.symlink(word, name)
+        except FileExistsError:
+            pass
+        return os.readlink(name)
+
     def wait(self, rank, patience):
         until = time.monotonic() + patience
         nap = 0.0005
@@ -69,16 +79,21 @@ class ByTorch:
         return all_
 
 
-def meet(folder, rank, ranks):
-    """How this rank agrees with the others; and a remark, or None."""
+def meet(folder, rank, ranks, patience=MEET):
+    """How this rank agrees with the others; and a remark, or None. Who has
+    all others in its folder says so, who has waited for them in vain says
+    that, and whoever is first decides: a rank that comes late finds all
+    others' files, though they do not look at its own any more."""
     if ranks < 2:
         return Alone(), None
     by = ByFiles(folder, rank, ranks)
     try:
-        by.agree(0, MEET)
-        return by, None
+        by.agree(0, patience)
+        how = by.decide("together")
     except Lost:
-        pass
+        how = by.decide("apart")
+    if how == "together":
+        return by, None
     dist = sys.modules.get("torch.distributed")
     if dist and dist.is_available() and dist.is_initialized():
         return ByTorch(dist), None

@@ -10,7 +10,10 @@ import traceback
 import types
 
 from . import ranks
-from .phases import Broken, Over, Phases
+from .backward import Backward
+from .feed import Broken, Over
+from .guard import NOTE
+from .phases import Phases
 from .result import Result
 from .source import Dice
 from .watch import MAIN, Notes, watched_fetch
@@ -74,7 +77,8 @@ class Driver:
         if remark:
             self.result.note(remark)
         self.phases = Phases(self.loader, s.make, s.options.seconds, by,
-                             Notes(s.folder, os.getpid()), self.result)
+                             Notes(s.folder, os.getpid()), self.result,
+                             s.backward)
         self.run = self.phases.run()
         return next(self.run)
 
@@ -126,7 +130,9 @@ class Driver:
             self.phases.notes.end()
             self.phases.source.close(True)
         if self.result is not None:
-            if not self.script.trained:
+            if self.script.weakly:
+                self.result.note(NOTE)
+            if not self.script.backward.called:
                 self.result.note(
                     "the loop that was measured called no backward(): if it "
                     "is not the training, choose another loader with "
@@ -135,21 +141,22 @@ class Driver:
 
 
 class Script:
-    def __init__(self, folder, options):
-        self.folder, self.options = folder, options
+    def __init__(self, folder, options, weakly):
+        self.folder, self.options, self.weakly = folder, options, weakly
         self.pid = os.getpid()
         self.make = None        # DataLoader.__iter__ as it was
         self.driver = None
         self.seen = []          # loaders, by their ids
-        self.done = self.trained = False
+        self.done = False
+        self.backward = Backward()
         self.tiny = None
 
     def driver_of(self, loader):
         """Who feeds a loop over this loader; None: the loader itself."""
         if self.pid != os.getpid():     # a child that trains by itself
-            make = self.make
-            self.__init__(self.folder, self.options)
-            self.make = make
+            make, backward = self.make, self.backward
+            self.__init__(self.folder, self.options, self.weakly)
+            self.make, self.backward = make, backward
         if self.done or _is_worker():
             return None
         d = self.driver
@@ -268,11 +275,11 @@ def _stop_children():
             c.kill()
 
 
-def hook(folder, options):
-    """torch.utils.data is there."""
+def hook(folder, options, weakly=False):
+    """torch.utils.data is there. `weakly`: Python guards the files."""
     dataloader = sys.modules["torch.utils.data.dataloader"]
     kind = dataloader.DataLoader
-    script = Script(folder, Options(options))
+    script = Script(folder, Options(options), weakly)
     make = script.make = kind.__iter__
 
     @functools.wraps(make)
@@ -284,21 +291,5 @@ def hook(folder, options):
     for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
         fetcher = getattr(dataloader._utils.fetch, name)
         fetcher.fetch = watched_fetch(fetcher.fetch, folder)
-    watch_training(script)
+    script.backward.watch()
     atexit.register(script.ended)
-
-
-def watch_training(script):
-    """Does the loop train?"""
-    autograd = sys.modules.get("torch.autograd")
-    if autograd is None:
-        return
-    backward = autograd.backward
-
-    @functools.wraps(backward)
-    def watched(*args, **kw):
-        script.trained = True
-        autograd.backward = backward
-        return backward(*args, **kw)
-
-    autograd.backward = watched

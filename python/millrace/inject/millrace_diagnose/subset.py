@@ -86,11 +86,11 @@ class Subset:
 
     # ---- in and out of memory ----
 
-    def warm(self):
+    def warm(self, until):
         """Read what belongs to single batches (the rest was read when the
         pass was made); the share that is in memory, None: unknown."""
         cold = [p for p in self.own if files.resident([p]) != 1]
-        files.read_all(cold, 4)
+        files.read_all(cold, 4, until)
         return files.resident(self.own)
 
     def there(self):
