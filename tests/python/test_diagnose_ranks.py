@@ -86,7 +86,7 @@ def test_ranks_of_one_machine_agree_by_files(ranks, torchs, tmp_path):
     for dist in (None, torchs(3)):
         folder = tmp_path / str(bool(dist))
         folder.mkdir()
-        for m in meet(ranks, [folder] * 3, [0, 0.1, 0], dist):
+        for m in meet(ranks, [folder] * 3, [0, 0.1, 0], dist, 20):
             assert m.by is ranks.ByFiles and m.all == [0, 10, 20]
 
 
