@@ -351,8 +351,11 @@ static void say_epoch(const struct mr_diagnosis *d, struct mr_str *s)
 			    span(a, part[i].share * t), 100 * part[i].share,
 			    n < 0 ? 0 : n, bar);
 	}
-	mr_str_addf(s, "  accelerator utilisation (AU): %.1f %%\n",
-		    100 * d->au);
+	if (d->command && !d->as_f.n)
+		mr_str_add(s, "  accelerator utilisation (AU): not known\n");
+	else
+		mr_str_addf(s, "  accelerator utilisation (AU): %.1f %%\n",
+			    100 * d->au);
 }
 
 static void say_remedies(const struct mr_diagnosis *d, struct mr_str *s)
@@ -382,21 +385,27 @@ static void say_remedies(const struct mr_diagnosis *d, struct mr_str *s)
 	}
 }
 
+static void say_rank_rate(const struct mr_figure *f, struct mr_str *s)
+{
+	if (f->n)
+		mr_str_addf(s, " %10.1f", f->mean);
+	else
+		mr_str_addf(s, " %10s", "-");
+}
+
 static void say_ranks(const struct mr_diagnosis *d, struct mr_str *s)
 {
-	double slowest = 0;
-
 	if (d->ranks < 2)
 		return;
-	for (int i = 0; i < d->ranks; i++)
-		if (!i || d->rank[i].as_f.mean < slowest)
-			slowest = d->rank[i].as_f.mean;
 	mr_str_add(s, "\nranks: samples/s of G, G+P, F\n");
 	for (int i = 0; i < d->ranks; i++) {
 		const struct mr_diag_rank *r = &d->rank[i];
 
-		mr_str_addf(s, "  %3d %10.1f %10.1f %10.1f\n", r->rank,
-			    r->as_g.mean, r->as_p.mean, r->as_f.mean);
+		mr_str_addf(s, "  %3d", r->rank);
+		say_rank_rate(&r->as_g, s);
+		say_rank_rate(&r->as_p, s);
+		say_rank_rate(&r->as_f, s);
+		mr_str_add(s, "\n");
 	}
 }
 
