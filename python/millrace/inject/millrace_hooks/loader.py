@@ -7,6 +7,7 @@ own index of the task, which counts from 0 in each epoch, and is turned back
 when the batch arrives: so workers and the thread that pins know it, however
 they were started, and nothing has to be told them.
 """
+import collections
 import functools
 import operator
 import os
@@ -21,6 +22,7 @@ from .steps import Steps, forget
 _patches = Patches()
 _steps = Steps(_patches)
 _states = weakref.WeakSet()
+_over = collections.deque()     # what iterators had that are gone by now
 
 
 # ---- what fetches: in a worker, or in the main process ----
@@ -268,24 +270,35 @@ class State:
         self.has = None
 
     def __del__(self):
+        """Wherever the thread is that the garbage collector happens to run
+        in: it is only noted."""
         try:
             if self.has:
-                self.ask(w.now())
-                w.flush()
+                _over.append((*self.has, w.now()))
         except Exception:
             pass    # the interpreter is being taken down
+
+
+def write_over():
+    for _ in range(len(_over)):
+        try:
+            w.local.own.span_of(*_over.popleft(), w.CONSUME)
+        except IndexError:      # another thread was there first
+            break
 
 
 def leave():
     """The process ends, and some batch was the last."""
     for state in list(_states):
         state.ask(w.now())
+    write_over()
 
 
 def forked():
     """The batches that the parent has are not the child's."""
     for state in list(_states):
         state.has = None
+    _over.clear()
 
 
 def route(iterator):
@@ -361,6 +374,7 @@ def timed_next(next_):
         own = w.local.own
         before = own.batch
         start = w.now()
+        write_over()
         state.ask(start)
         if state.single:
             own.batch = w.take_number()
