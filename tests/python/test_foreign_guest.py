@@ -56,3 +56,103 @@ def test_what_comes_while_spans_are_written_does_not_hang(follow, what):
     many = 4 + (what == "signal")
     assert len(t.of("next")) == len(t.of("consume")) == many
     assert t.done and t.done[0] == len(t.spans)
+
+
+ODD = """
+from numpy import int64
+
+class Mapping(dict, Dataset):       # what it holds is in its __dict__, too
+    def __init__(self, n):
+        super().__init__(enumerate(range(n)))
+        self.__dict__ = self
+    def __len__(self):
+        return 6
+    def __getitem__(self, i):
+        return i
+
+class Transformed(Set):
+    def __init__(self, n):
+        super().__init__(n)
+        self.transform = Shy()
+    def __getitem__(self, i):
+        return self.transform(i)
+
+class Shy:
+    def __getattr__(self, name):
+        raise KeyError(name)
+    def __call__(self, x):
+        return x + 1
+
+class Parts(list):
+    def __getitem__(self, i):
+        raise RuntimeError("not by number")
+
+class Joined(Set):
+    def __init__(self, n):
+        super().__init__(n)
+        self.datasets = Parts([1, 2])
+
+data, number = eval(sys.argv[1])
+for workers in 0, 2:
+    print([len(x) for x in DataLoader(data(6), 2, num_workers=number(workers))])
+"""
+
+
+@pytest.mark.parametrize("what, steps", [
+    ("Mapping, int", set()), ("Transformed, int", {"Shy"}),
+    ("Set, int64", set()), ("Joined, int", set())])
+def test_odd_objects_do_not_fail_where_they_would_not(follow, what, steps):
+    """Keys that are no texts, attributes that raise, numbers that are not
+    Python's own; what cannot be followed is said once."""
+    pytest.importorskip("numpy")
+    r = follow(ODD, what)
+    assert len(set(r.out.splitlines())) == 1
+    lines = [x for x in r.err.splitlines() if x.startswith("millrace: ")]
+    if what.startswith("Joined"):
+        said = lines.pop(0)
+        assert said.startswith("millrace: the trace is without some steps")
+        assert "RuntimeError('not by number')" in said
+    assert len(lines) == 1      # where the trace is
+    t = r.trace()
+    assert t.meta["batch"] == 2 and t.meta["threads"] == 0
+    assert {s.step for s in t.of("step")} == steps
+    assert len(t.of("step")) == 12 * len(steps)
+    assert len(t.of("sample")) == 12
+
+
+ATTRIBUTE = """
+class Data(Set):
+    def __init__(self, transform=None):
+        super().__init__(4)
+        if transform:
+            self.transform = transform
+    def __getattr__(self, name):
+        if name != "transform":
+            raise AttributeError(name)
+        return "asked for " + name
+    def __getitem__(self, i):
+        return self.transform(i) if callable(self.transform) else i
+
+class Better(Set):
+    def __init__(self, transform=None):
+        super().__init__(4)
+        if transform:
+            self.transform = transform
+    def transform(self, i):
+        return i + self.n
+    def __getitem__(self, i):
+        return self.transform(i)
+
+for kind in Data, Better:
+    for data in kind(lambda i: i * 2), kind():
+        print([x.item() for x in DataLoader(data)], hasattr(kind, "transform"),
+              isinstance(data.transform, str) and data.transform)
+"""
+
+
+def test_a_function_that_one_object_holds_is_not_seen_in_others(follow):
+    r = follow(ATTRIBUTE)
+    assert r.out.splitlines() == [
+        "[0, 2, 4, 6] False False", "[0, 1, 2, 3] False asked for transform",
+        "[0, 2, 4, 6] True False", "[4, 5, 6, 7] True False"]
+    assert len(r.trace().of("step")) == 8

@@ -110,9 +110,14 @@ class Collate:
         return getattr(self.__dict__["function"], name)
 
 
+@w.without("some steps")
+def look(dataset):
+    _steps.look(dataset)
+
+
 def dress(fetcher):
     """Let what a fetcher calls be timed."""
-    _steps.look(fetcher.dataset)
+    look(fetcher.dataset)
     if hasattr(fetcher, "dataset_iter"):
         fetcher.dataset_iter = Stream(fetcher.dataset_iter)
     else:
@@ -177,7 +182,9 @@ def argument(args, kw, at, name, change):
     """Change one argument, given by place or by name."""
     if len(args) > at:
         return (*args[:at], change(args[at]), *args[at + 1:]), kw
-    return args, dict(kw, **{name: change(kw[name])})
+    if name in kw:
+        kw = dict(kw, **{name: change(kw[name])})
+    return args, kw
 
 
 def timed_loop(loop, threaded):
@@ -337,12 +344,17 @@ def timed_reset(reset):
             if not w.on():
                 return reset(self, *args, **kw)
             self._millrace = State(False)
-        state = self._millrace
-        state.ask(w.now())
-        state.numbers.clear()
-        route(self)
+        renew(self, self._millrace)
         return reset(self, *args, **kw)
     return timed
+
+
+@w.without("batches")
+def renew(iterator, state):
+    """An epoch begins."""
+    state.ask(w.now())
+    state.numbers.clear()
+    route(iterator)
 
 
 def marked(init):
@@ -393,6 +405,7 @@ def timed_next(next_):
     return timed
 
 
+@w.without("batches")
 def got(iterator, state, start, kind):
     """__next__ has come to its end: with a batch, at the end, or failed."""
     at = w.now()
@@ -429,6 +442,7 @@ def timed_iter(iter_):
 _described = []
 
 
+@w.without("a description")
 def describe(loader):
     """What the first loader of a process is like, for META."""
     if _described == [os.getpid()]:

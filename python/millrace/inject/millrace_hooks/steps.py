@@ -13,6 +13,7 @@ import functools
 
 from . import writer as w
 from .own import Function, Method
+from .patches import MISSING
 from .writer import local
 
 DEEP = 6            # data sets within data sets within ...
@@ -33,14 +34,16 @@ class Attribute:
     """Stands in a data set's class for an attribute that holds a function:
     within a sample it is timed, else it is what was put there."""
 
-    def __init__(self, name, step, default):
-        self.name, self.step, self.default = name, step, default
+    def __init__(self, name, step, instead):
+        """instead: what the class has of that name, or MISSING."""
+        self.name, self.step, self.instead = name, step, instead
         self.made = None, None      # for the value that was met last
 
     def __get__(self, obj, kind=None):
-        if obj is None:
-            return self.default
-        value = vars(obj).get(self.name, self.default)
+        value = MISSING if obj is None else dict.get(vars(obj), self.name,
+                                                     MISSING)
+        if value is MISSING:
+            return self.inherited(obj, kind)
         if not local.own.open:
             return value
         of, function = self.made
@@ -52,6 +55,14 @@ class Attribute:
         self.made = value, Function(value, self.step, local)
         return self.made[1]
 
+    def inherited(self, obj, kind):
+        """Of an object that has none of its own."""
+        if self.instead is MISSING:
+            raise AttributeError(
+                f"{kind.__name__!r} object has no attribute {self.name!r}")
+        get = getattr(type(self.instead), "__get__", None)
+        return get(self.instead, obj, kind) if get else self.instead
+
     def __set__(self, obj, value):
         vars(obj)[self.name] = value
 
@@ -62,25 +73,45 @@ class Attribute:
             raise AttributeError(self.name) from None
 
 
+def _ask(x, name):
+    """For an attribute of the program's object, which may do anything then."""
+    try:
+        return getattr(x, name, None)
+    except Exception:
+        return None
+
+
+def _held(x):
+    """What an object holds, by name."""
+    try:
+        inner = dict(vars(x))
+    except Exception:
+        return {}
+    return {n: v for n, v in inner.items() if isinstance(n, str)}
+
+
 def _name(x):
     if isinstance(x, functools.partial):
         return _name(x.func)
-    if isinstance(x, type):
-        return x.__name__
-    name = getattr(x, "original_name", None) or getattr(x, "__name__", None)
-    if not isinstance(name, str):
-        name = type(x).__name__
-    return name.strip("<>") or "step"
+    for name in "original_name", "__name__":
+        name = _ask(x, name)
+        if isinstance(name, str) and name.strip("<>"):
+            return name.strip("<>")
+    return type(x).__name__
+
+
+def _module(kind):
+    name = _ask(kind, "__module__")
+    return name if isinstance(name, str) else ""
 
 
 def members(x):
     """What a chain of transforms consists of, or None."""
     kind = type(x)
-    if kind.__module__.startswith("torch.nn.") and kind.__name__ in (
+    if _module(kind).startswith("torch.nn.") and kind.__name__ in (
             "Sequential", "ModuleList"):
         return list(x)
-    # Not getattr(): an object may do anything when it is asked.
-    own = vars(x) if hasattr(x, "__dict__") else {}
+    own = _held(x)
     inner = own.get("transforms")
     if isinstance(inner, (list, tuple)):
         return inner
@@ -110,13 +141,16 @@ class Steps:
             return _classes[kind]
         call = getattr(kind, "__call__", None)
         _classes[kind] = False
-        if call is None or kind.__module__ in ("builtins", "functools"):
+        if call is None or _module(kind) in ("builtins", "functools"):
             return False
+
+        @w.without("some steps")
+        def unknown(obj):
+            return w.writer.step(_name(obj))
 
         try:
             self.patches.set(kind, "__call__", Method(
-                call, _numbers, _chains, local,
-                lambda obj: w.writer.step(_name(obj))))
+                call, _numbers, _chains, local, unknown))
         except (AttributeError, TypeError):
             return False
         _classes[kind] = True
@@ -160,12 +194,13 @@ class Steps:
     def attribute(self, obj, attribute, name):
         """A function that the data set holds."""
         kind = type(obj)
-        default = getattr(kind, attribute, None)
-        if isinstance(default, Attribute):
+        instead = next((vars(k)[attribute] for k in kind.__mro__
+                        if attribute in vars(k)), MISSING)
+        if hasattr(type(instead), "__set__"):   # as one of ours has
             return
         try:
             self.patches.set(kind, attribute, Attribute(
-                attribute, w.writer.step(name), default))
+                attribute, w.writer.step(name), instead))
         except (AttributeError, TypeError):
             pass
 
@@ -182,38 +217,41 @@ class Steps:
 
     @staticmethod
     def holds_transforms(x):
-        inner = vars(x) if hasattr(x, "__dict__") else {}
         return any("transform" in n and v is not None
-                   for n, v in inner.items()) and not callable(
-                       getattr(x, "__wrapped__", None))
+                   for n, v in _held(x).items()) and not callable(
+                       _ask(x, "__wrapped__"))
 
     def look(self, obj, depth=0):
         """Look through a data set, and those within it."""
         if id(obj) in self.seen or depth > DEEP:
             return
         self.seen[id(obj)] = obj
-        inner = vars(obj) if hasattr(obj, "__dict__") else {}
-        for name, value in list(inner.items()):
-            low = name.lower()
-            if value is None or isinstance(value, (str, bytes, int, float)):
-                continue
-            if low == "loader" and callable(value):
-                self.attribute(obj, name, w.READ)
-            elif "transform" in low or low.startswith("aug"):
-                self.transform(obj, name, value)
-            elif low.endswith("datasets") and isinstance(value,
-                                                         (list, tuple)):
-                for x in value[:64]:
-                    self.look(x, depth + 1)
-            elif members(value) is not None and callable(value):
-                self.chain(value)
-            elif hasattr(type(value), "__getitem__") \
-                    and hasattr(value, "__dict__") \
-                    and not hasattr(type(value), "shape"):
-                self.look(value, depth + 1)
+        for name, value in _held(obj).items():
+            if value is not None and not isinstance(value, (str, bytes, int,
+                                                            float)):
+                self.found(obj, name, value, depth)
+
+    @w.without("some steps")
+    def found(self, obj, name, value, depth):
+        """A data set holds this by that name."""
+        low = name.lower()
+        if low == "loader" and callable(value):
+            self.attribute(obj, name, w.READ)
+        elif "transform" in low or low.startswith("aug"):
+            self.transform(obj, name, value)
+        elif low.endswith("datasets") and isinstance(value, (list, tuple)):
+            for x in value[:64]:
+                self.look(x, depth + 1)
+        elif members(value) is not None and callable(value):
+            self.chain(value)
+        elif hasattr(type(value), "__getitem__") \
+                and _ask(value, "__dict__") is not None \
+                and not hasattr(type(value), "shape"):
+            self.look(value, depth + 1)
 
     def watch(self, kind):
         """Members of objects of this class are steps, wherever they are."""
+        @w.without("some steps")
         def unknown(obj):
             if members(obj) is not None:
                 self.chain(obj)

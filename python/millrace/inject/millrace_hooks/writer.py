@@ -12,8 +12,10 @@ when this one ended, which thus end without a word).
 """
 import atexit
 import collections
+import functools
 import itertools
 import json
+import operator
 import os
 import struct
 import sys
@@ -74,6 +76,14 @@ def header():
                        time.time_ns(), boot.ljust(8, b"\0"), *rank())
 
 
+def plain(x):
+    """What JSON has for a number that is not Python's own, or a text."""
+    try:
+        return operator.index(x)
+    except TypeError:
+        return str(x)
+
+
 class Local(threading.local):
     def __init__(self):
         self.own = Own(flush)   # one look is slow enough
@@ -120,7 +130,7 @@ class Writer:
         return number
 
     def meta(self, values):
-        self.put(b"META", 0, json.dumps(values).encode())
+        self.put(b"META", 0, json.dumps(values, default=plain).encode())
 
     def flush(self, own, last=False):
         """Write what this thread has; `last`: it ends."""
@@ -207,19 +217,23 @@ class Writer:
     def stop(self, error):
         """The program goes on; one of its processes says what happened."""
         self.off = True
+        self.say("stopped", f"tracing stops, the program goes on: "
+                 f"{self.folder}: {error.strerror or error}")
+
+    def say(self, name, text):
+        """By the first of the trace's processes that has it to say; `name`
+        is that of a file by which the others know."""
         if not os.path.isdir(self.folder):
             return      # the command that was traced has long ended
         try:
-            os.close(os.open(os.path.join(self.folder, "stopped"),
+            os.close(os.open(os.path.join(self.folder, name),
                              os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
         except FileExistsError:
             return
         except OSError:
             pass
         try:
-            print(f"millrace: tracing stops, the program goes on: "
-                  f"{self.folder}: {error.strerror or error}",
-                  file=sys.stderr, flush=True)
+            print("millrace:", text, file=sys.stderr, flush=True)
         except Exception:
             pass
 
@@ -280,6 +294,23 @@ def at_end(function):
 
 # ---- the writer of this process ----
 
+def without(what):
+    """The program comes first: where the function fails it goes on without
+    `what`, which is said once."""
+    def wrap(function):
+        @functools.wraps(function)
+        def safe(*args):
+            try:
+                return function(*args)
+            except Exception as e:
+                if writer is not None:
+                    writer.say("without-" + what.replace(" ", "-"),
+                               f"the trace is without {what}: {e!r}")
+        return safe
+    return wrap
+
+
+@without("some spans")
 def flush(last=False):
     if writer is not None:
         writer.flush(local.own, last)
