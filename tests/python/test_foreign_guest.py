@@ -156,3 +156,75 @@ def test_a_function_that_one_object_holds_is_not_seen_in_others(follow):
         "[0, 2, 4, 6] False False", "[0, 1, 2, 3] False asked for transform",
         "[0, 2, 4, 6] True False", "[4, 5, 6, 7] True False"]
     assert len(r.trace().of("step")) == 8
+
+
+SHARDS = """
+import gc, weakref
+
+class Chain:
+    def __init__(self, transforms):
+        self.transforms = transforms
+    def __call__(self, x):
+        for t in self.transforms:
+            x = t(x)
+        return x
+
+class Compose(Chain):
+    pass
+
+class Once:
+    def __call__(self, x):
+        return x + 1
+
+class Slots:
+    __slots__ = "n",
+    def __call__(self, x):
+        return x + 1
+    def __del__(self):
+        gone.append(1)
+
+class Data(Set):
+    def __init__(self, kind):
+        super().__init__(2)
+        self.transform = {
+            "objects": lambda: Compose([Once(), Compose([Once()])]),
+            "slots": lambda: Compose([Slots(), Slots()]),
+            "list": lambda: [self.plain, self.other],
+            "chain": lambda: Compose([self.plain, self.other]),
+            "function": lambda: self.plain,
+            "lambda": lambda: lambda x: self.plain(x)}[kind]()
+    def plain(self, x):
+        return x + 1
+    def other(self, x):
+        return x + 1
+    def __getitem__(self, i):
+        if isinstance(self.transform, list):
+            return self.transform[1](self.transform[0](i))
+        return self.transform(i)
+
+gone = []
+for workers in 0, 1:
+    for kind in "objects", "slots", "list", "chain", "function", "lambda":
+        made = []
+        for shard in range(4):
+            data = Data(kind)
+            made.append(weakref.ref(data))
+            for x in DataLoader(data, num_workers=workers):
+                pass
+        del data
+        gc.collect()
+        print(kind, sum(m() is not None for m in made))
+print(len(gone))
+"""
+
+
+def test_data_sets_that_are_used_no_more_are_let_go(follow):
+    """A new one for each shard, with transforms that hold it or do not."""
+    r = follow(SHARDS)
+    assert r.out.splitlines() == [f"{kind} 0" for kind in (
+        "objects", "slots", "list", "chain", "function", "lambda")] * 2 + [
+            "16"]
+    steps = [s.step for s in r.trace().of("step")]
+    # those with slots do not say when they are gone: they have one name
+    assert {s: steps.count(s) for s in steps} == {
+        "Once": 32, "Slots": 32, "plain": 48, "other": 32, "lambda": 16}

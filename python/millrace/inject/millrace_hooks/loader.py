@@ -17,7 +17,7 @@ import weakref
 from . import writer as w
 from .patches import Patches
 from .sizes import index, size
-from .steps import Steps, forget
+from .steps import Steps, forget, let_go
 
 _patches = Patches()
 _steps = Steps(_patches)
@@ -115,14 +115,23 @@ def look(dataset):
     _steps.look(dataset)
 
 
+@w.without("samples")
 def dress(fetcher):
-    """Let what a fetcher calls be timed."""
-    look(fetcher.dataset)
-    if hasattr(fetcher, "dataset_iter"):
-        fetcher.dataset_iter = Stream(fetcher.dataset_iter)
-    else:
-        fetcher.dataset = Items(fetcher.dataset)
-    fetcher.collate_fn = Collate(fetcher.collate_fn)
+    """Let what a fetcher calls be timed, until it is given back what this
+    returns: who looks at it between two batches finds what is its own."""
+    its = vars(fetcher)
+    if type(its.get("collate_fn")) is Collate:      # in two threads at once
+        return {}
+    if its.get("_millrace") is not w.writer:        # the first time
+        its["_millrace"] = w.writer
+        weakref.finalize(fetcher, let_go).atexit = False
+        look(fetcher.dataset)
+    timed = {"collate_fn": Collate, "dataset_iter": Stream}
+    if "dataset_iter" not in its:
+        timed = {"collate_fn": Collate, "dataset": Items}
+    was = {name: its[name] for name in timed}
+    its.update((name, timed[name](x)) for name, x in was.items())
+    return was
 
 
 def timed_fetch(fetch):
@@ -130,8 +139,7 @@ def timed_fetch(fetch):
     def timed(self, possibly_batched_index):
         if not w.on():
             return fetch(self, possibly_batched_index)
-        if not isinstance(self.collate_fn, Collate):
-            dress(self)
+        was = dress(self) or {}
         own = w.local.own
         start = w.now()
         kind = w.BATCH
@@ -146,6 +154,7 @@ def timed_fetch(fetch):
             kind |= w.FAILED
             raise
         finally:
+            vars(self).update(was)
             if kind is not None:
                 own.span(start, w.now(), kind, 0, size(batch))
             if own.role == "worker":
@@ -510,7 +519,6 @@ def unhook():
     """Nothing is recorded any more, and all is as it was."""
     w.end()
     _patches.undo()
-    _steps.seen.clear()
     forget()
     _described.clear()
     if leave in w.endings:

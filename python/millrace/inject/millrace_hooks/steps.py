@@ -8,8 +8,12 @@ list are replaced, by something that behaves and pickles as they do.
 
 Steps do not nest: of transforms that call transforms, the outer one counts,
 unless it is a chain (`transforms`), whose members count.
+
+Nothing of the program's is kept: what is known of an object is known by its
+id, and forgotten when it is gone.
 """
 import functools
+import weakref
 
 from . import writer as w
 from .own import Function, Method
@@ -19,15 +23,56 @@ from .writer import local
 DEEP = 6            # data sets within data sets within ...
 MOST_KNOWN = 10000  # objects; a program may make new ones for each sample
 
-_numbers = {}       # id of an object -> the step's number
+_alive = {}         # id of an object -> a weak reference to it
+_numbers = {}       # and the step's number
 _chains = set()     # ids of those whose members count
-_kept = []          # so that no id is used twice
+_holders = set()    # ids of those with lists in which we have put something
 _classes = {}       # class -> its __call__ is timed
+_attributes = []    # that stand in classes
+
+
+def _gone(i, _reference=None):
+    _alive.pop(i, None)
+    _numbers.pop(i, None)
+    _chains.discard(i)
+    _holders.discard(i)
+
+
+def _known(x):
+    """Things may be known of it, by its id. False of an object that does not
+    say when it is gone (as with __slots__): another may have its id then."""
+    i = id(x)
+    if i not in _alive:
+        if len(_alive) >= MOST_KNOWN:
+            return False
+        try:
+            _alive[i] = weakref.ref(x, functools.partial(_gone, i))
+        except TypeError:
+            return False
+    return True
 
 
 def forget():
-    for known in (_numbers, _chains, _kept, _classes):
+    for i in list(_holders):
+        holder = _alive.get(i)
+        _put_back(holder and holder())
+    for known in (_alive, _numbers, _chains, _holders, _classes, _attributes):
         known.clear()
+
+
+def _put_back(holder):
+    for items in _held(holder).values():
+        if not isinstance(items, list):
+            continue
+        for at, item in enumerate(items):
+            if type(item) is Function:
+                items[at] = item.__wrapped__
+
+
+def let_go():
+    """A data set is used no more: what it held is not kept for the next."""
+    for a in list(_attributes):
+        a.made = None, None
 
 
 class Attribute:
@@ -35,7 +80,8 @@ class Attribute:
     within a sample it is timed, else it is what was put there."""
 
     def __init__(self, name, step, instead):
-        """instead: what the class has of that name, or MISSING."""
+        """step: its name, or None for the function's; instead: what the class
+        has of that name, or MISSING."""
         self.name, self.step, self.instead = name, step, instead
         self.made = None, None      # for the value that was met last
 
@@ -52,8 +98,10 @@ class Attribute:
         if not callable(value) or id(value) in _numbers \
                 or id(value) in _chains:
             return value
-        self.made = value, Function(value, self.step, local)
-        return self.made[1]
+        step = w.writer.step(self.step or _name(value))
+        function = Function(value, step, local)
+        self.made = value, function
+        return function
 
     def inherited(self, obj, kind):
         """Of an object that has none of its own."""
@@ -133,7 +181,6 @@ class Steps:
 
     def __init__(self, patches):
         self.patches = patches
-        self.seen = {}
 
     def time_class(self, kind):
         """False where that cannot be done."""
@@ -160,23 +207,21 @@ class Steps:
         """True: it is timed as a step."""
         if not self.time_class(type(x)):
             return False
-        if len(_kept) < MOST_KNOWN and id(x) not in _numbers:
+        if id(x) not in _numbers and _known(x):
             _numbers[id(x)] = w.writer.step(name)
-            _kept.append(x)
         return True
 
     def chain(self, x):
         """The members of this one are steps."""
-        if id(x) in _chains or len(_kept) >= MOST_KNOWN:
+        if id(x) in _chains or not _known(x):
             return
         _chains.add(id(x))
-        _kept.append(x)
-        self.list(members(x))
+        self.list(members(x), x)
 
-    def list(self, items):
+    def list(self, items, holder):
         count = {}
         for at, item in enumerate(items):
-            if item is None or isinstance(item, Function):
+            if item is None or type(item) is Function:
                 continue
             if _is_chain(item):
                 self.chain(item)
@@ -186,34 +231,34 @@ class Steps:
             if count[name] > 1:
                 name += f" {count[name]}"
             if not self.member(item, name) and isinstance(items, list) \
-                    and callable(item):
-                self.patches.set_item(items, at,
-                                      Function(item, w.writer.step(name),
-                                               local))
+                    and callable(item) and _known(holder):
+                _holders.add(id(holder))
+                items[at] = Function(item, w.writer.step(name), local)
 
-    def attribute(self, obj, attribute, name):
+    def attribute(self, obj, attribute, name=None):
         """A function that the data set holds."""
         kind = type(obj)
         instead = next((vars(k)[attribute] for k in kind.__mro__
                         if attribute in vars(k)), MISSING)
         if hasattr(type(instead), "__set__"):   # as one of ours has
             return
+        new = Attribute(attribute, name, instead)
         try:
-            self.patches.set(kind, attribute, Attribute(
-                attribute, w.writer.step(name), instead))
+            self.patches.set(kind, attribute, new)
+            _attributes.append(new)
         except (AttributeError, TypeError):
             pass
 
-    def transform(self, obj, attribute, x):
+    def transform(self, obj, attribute, x, seen):
         """Something that is called transform."""
         if isinstance(x, (list, tuple)):
-            self.list(x)
+            self.list(x, obj)
         elif members(x) is not None:
             self.chain(x)
         elif self.holds_transforms(x):
-            self.look(x, 1)
+            self.look(x, 1, seen)
         elif callable(x) and not self.member(x, _name(x)):
-            self.attribute(obj, attribute, _name(x))
+            self.attribute(obj, attribute)
 
     @staticmethod
     def holds_transforms(x):
@@ -221,33 +266,34 @@ class Steps:
                    for n, v in _held(x).items()) and not callable(
                        _ask(x, "__wrapped__"))
 
-    def look(self, obj, depth=0):
+    def look(self, obj, depth=0, seen=None):
         """Look through a data set, and those within it."""
-        if id(obj) in self.seen or depth > DEEP:
+        seen = set() if seen is None else seen
+        if id(obj) in seen or depth > DEEP:
             return
-        self.seen[id(obj)] = obj
+        seen.add(id(obj))
         for name, value in _held(obj).items():
             if value is not None and not isinstance(value, (str, bytes, int,
                                                             float)):
-                self.found(obj, name, value, depth)
+                self.found(obj, name, value, depth, seen)
 
     @w.without("some steps")
-    def found(self, obj, name, value, depth):
+    def found(self, obj, name, value, depth, seen):
         """A data set holds this by that name."""
         low = name.lower()
         if low == "loader" and callable(value):
             self.attribute(obj, name, w.READ)
         elif "transform" in low or low.startswith("aug"):
-            self.transform(obj, name, value)
+            self.transform(obj, name, value, seen)
         elif low.endswith("datasets") and isinstance(value, (list, tuple)):
             for x in value[:64]:
-                self.look(x, depth + 1)
+                self.look(x, depth + 1, seen)
         elif members(value) is not None and callable(value):
             self.chain(value)
         elif hasattr(type(value), "__getitem__") \
                 and _ask(value, "__dict__") is not None \
                 and not hasattr(type(value), "shape"):
-            self.look(value, depth + 1)
+            self.look(value, depth + 1, seen)
 
     def watch(self, kind):
         """Members of objects of this class are steps, wherever they are."""
