@@ -747,6 +747,72 @@ def test_a_part_of_a_program_is_recorded_and_hooks_are_removed(tmp_path):
     assert not (tmp_path / "p.mrt.parts").exists() and t.done
 
 
+STAYS = """
+import millrace.trace
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(range(10))
+
+def hooked(it):
+    return sum("put" in vars(q) for q in it._index_queues) + (
+        "_get_data" in vars(it)) + ("_millrace" in vars(it))
+
+def files(it):
+    pids = [w.pid for w in it._workers]
+    return sum(os.readlink(f"/proc/{pid}/fd/{fd}").endswith(".mrt (deleted)")
+               for pid in pids for fd in os.listdir(f"/proc/{pid}/fd"))
+
+def all_of(it):
+    return [x.tolist() for x in it]
+
+class Numbers(Set):
+    def __getitem__(self, i):
+        return i
+
+done, half, stream = (DataLoader(
+    data, 2, num_workers=2, persistent_workers=True)
+    for data in (Numbers(40), Numbers(40), Stream()))
+alone = iter(DataLoader(Numbers(6), 2))
+want = all_of(DataLoader(Numbers(40), 2))
+for name in sys.argv[1:]:
+    with millrace.trace.record(name):
+        assert all_of(done) == want and len(all_of(stream)) == 10
+        it = iter(half)
+        first = [next(it).tolist() for _ in range(3)]
+        if name.endswith("q.mrt"):
+            first_alone = next(alone).tolist()
+    assert not hooked(done._iterator) and hooked(it) == 3
+    for loader in done, stream:     # an epoch amid the other's
+        assert len(all_of(loader)) in (10, 20)
+        assert not hooked(loader._iterator)
+    assert first + all_of(it) == want and not hooked(it)
+assert [first_alone, *all_of(alone)] == [[0, 1], [2, 3], [4, 5]]
+assert type(alone._dataset_fetcher.dataset) is Numbers
+until = time.monotonic() + 30
+while any(files(x._iterator) for x in (done, half, stream)):
+    assert time.monotonic() < until
+    for loader in done, half, stream:
+        all_of(loader)
+"""
+
+
+def test_workers_that_stay_are_left_alone_after_the_block(tmp_path):
+    """Also an epoch that began in the block goes on after it, and another
+    block of the same name finds the same workers."""
+    script = tmp_path / "stays.py"
+    script.write_text(START + STAYS)
+    names = [str(tmp_path / name) for name in ("p.mrt", "q.mrt", "p.mrt")]
+    r = subprocess.run([sys.executable, str(script), *names],
+                       env=dict(os.environ, PYTHONPATH=str(MODULE)),
+                       capture_output=True, text=True, timeout=PATIENCE)
+    assert r.returncode == 0 and r.stderr == "", r.stderr
+    for name in names[1:]:
+        t = Trace(name)
+        assert t.done and len(t.of("next")) == 20 + 10 + 3
+        assert len({s.batch for s in t.of("next")}) == 33
+
+
 @pytest.mark.parametrize("name, kind, says", [
     ("p.html", "ValueError", "what is recorded is an .mrt file"),
     ("no/p.mrt", "FileNotFoundError", "the trace cannot be written"),

@@ -23,6 +23,7 @@ _patches = Patches()
 _steps = Steps(_patches)
 _states = weakref.WeakSet()
 _over = collections.deque()     # what iterators had that are gone by now
+LATE = 2**31        # from here on, numbers are those of no batch
 
 
 # ---- what fetches: in a worker, or in the main process ----
@@ -260,8 +261,10 @@ def timed_pin(pin):
 class State:
     """What an iterator has sent, and which batch the program has."""
 
-    def __init__(self, single):
+    def __init__(self, iterator, single):
+        self.iterator = weakref.ref(iterator)
         self.single = single
+        self.over = False       # its batches are recorded no more
         self.numbers = {}       # torch's index of a task -> ours
         self.indices = {}       # and back
         self.last = None        # index that arrived last
@@ -269,8 +272,10 @@ class State:
         _states.add(self)
 
     def sent(self, i):
-        number = w.take_number()
-        self.numbers[i] = number
+        if self.over:
+            number = LATE + i
+        else:
+            number = self.numbers[i] = w.take_number()
         self.indices[number] = i
         return number
 
@@ -317,33 +322,56 @@ def forked():
     _over.clear()
 
 
-def route(iterator):
+def route(iterator, state):
     """Let an iterator's tasks carry our numbers. Nothing that is put into
     it may refer to it: its end is what ends its workers."""
-    state = iterator._millrace
-    for queue in iterator._index_queues:
-        if "put" in vars(queue):
-            continue
-        its = weakref.ref(queue)
-
-        def put(task, *args, its=its, **kw):
-            if type(task) is tuple and len(task) == 2 \
-                    and type(task[0]) is int:
-                task = state.sent(task[0]), task[1]
-            queue = its()
-            return type(queue).put(queue, task, *args, **kw)
-
-        queue.put = put
-    if "_get_data" in vars(iterator):
-        return
     me = weakref.ref(iterator)
 
     def get_data(*args, **kw):
         self = me()
         i, data = type(self)._get_data(self, *args, **kw)
-        return (state.arrived(i) if type(i) is int else i), data
+        if type(i) is int:
+            i = state.arrived(i)
+        if state.over and not state.indices:
+            unroute(self)
+        return i, data
 
     iterator._get_data = get_data
+    for queue in iterator._index_queues:
+        queue.put = numbered(queue, state)
+
+
+def numbered(queue, state):
+    its = weakref.ref(queue)
+
+    def put(task, *args, **kw):
+        if type(task) is tuple and len(task) == 2 and type(task[0]) is int:
+            task = state.sent(task[0]), task[1]
+        elif state.over and task is not None:
+            # A new epoch: whatever still arrives is thrown away.
+            unroute(state.iterator())
+        queue = its()
+        return type(queue).put(queue, task, *args, **kw)
+
+    return put
+
+
+def unroute(iterator):
+    for queue in iterator._index_queues:
+        vars(queue).pop("put", None)
+    vars(iterator).pop("_get_data", None)
+
+
+def leave_alone(state):
+    """Nothing is recorded any more. Tasks that are on their way carry our
+    numbers: until they have come back, others have to, as well."""
+    state.over = True
+    iterator = state.iterator()
+    if iterator is None:
+        return
+    vars(iterator).pop("_millrace", None)
+    if not state.single and not state.indices:
+        unroute(iterator)
 
 
 def timed_reset(reset):
@@ -352,7 +380,7 @@ def timed_reset(reset):
         if not hasattr(self, "_millrace"):
             if not w.on():
                 return reset(self, *args, **kw)
-            self._millrace = State(False)
+            self._millrace = State(self, False)
         renew(self, self._millrace)
         return reset(self, *args, **kw)
     return timed
@@ -363,14 +391,15 @@ def renew(iterator, state):
     """An epoch begins."""
     state.ask(w.now())
     state.numbers.clear()
-    route(iterator)
+    state.indices.clear()
+    route(iterator, state)
 
 
 def marked(init):
     @functools.wraps(init)
     def timed(self, loader, *args, **kw):
         if w.on():
-            self._millrace = State(loader.num_workers == 0)
+            self._millrace = State(self, loader.num_workers == 0)
         return init(self, loader, *args, **kw)
     return timed
 
@@ -518,6 +547,8 @@ def hook_compose(module):
 def unhook():
     """Nothing is recorded any more, and all is as it was."""
     w.end()
+    for state in list(_states):
+        leave_alone(state)
     _patches.undo()
     forget()
     _described.clear()

@@ -29,6 +29,7 @@ from .own import CHUNK, FAILED, NO_BATCH, NO_SAMPLE, Own  # noqa: F401
 BATCH, WAIT_IN, COLLATE = 1, 5, 7
 NEXT, CONSUME, PIN, START = 8, 9, 11, 12
 READ = "read"       # the step with the number 0
+LOOK = 10**9        # ns between two looks whether the file is still there
 
 now = time.monotonic_ns
 _chunk = struct.Struct("<4s4sIIII").pack
@@ -97,10 +98,11 @@ class Writer:
 
     def __init__(self, folder, names=None):
         """names: steps that have their numbers already."""
-        self.folder, self.works_for = folder, 0
+        self.folder, self.path, self.works_for = folder, None, 0
         self.pid = os.getpid()
         self.lock = threading.Lock()
         self.fd = -1
+        self.looked = 0         # when it was asked whether it is still there
         self.off = False        # it ended, or could not go on
         self.line = collections.deque()     # chunks
         self.left = collections.deque()     # (thread, its last sums), ended
@@ -155,6 +157,8 @@ class Writer:
         if told:
             self.put(b"CNTR", own.number, told)
         self.write()
+        if self.off and c:
+            c.close()
 
     def begin_thread(self, own):
         own.number = next(_threads)
@@ -192,19 +196,34 @@ class Writer:
         try:
             if self.fd < 0:
                 data = self.open() + data
+            elif self.is_removed():
+                self.off = True
+                os.close(self.fd)
+                self.fd = -1
+                return
             while data:
                 data = data[os.write(self.fd, data):]
         except OSError as e:
             self.stop(e)
+
+    def is_removed(self):
+        """The part of the program that was recorded has ended, and this
+        process goes on: a worker that stays. Asked once a second."""
+        at = now()
+        if at - self.looked < LOOK:
+            return False
+        self.looked = at
+        return os.fstat(self.fd).st_nlink == 0 \
+            and not os.path.exists(self.path)
 
     def open(self):
         """Make the file; its first bytes."""
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND
         for again in itertools.count():
             name = str(os.getpid()) + (f"-{again}" if again else "") + ".mrt"
+            self.path = os.path.join(self.folder, name)
             try:
-                self.fd = os.open(os.path.join(self.folder, name),
-                                  flags | os.O_CLOEXEC, 0o666)
+                self.fd = os.open(self.path, flags | os.O_CLOEXEC, 0o666)
                 break
             except FileExistsError:     # a number that was used before
                 continue
