@@ -210,6 +210,106 @@ def test_a_slow_batch_holds_up_those_behind_it(follow):
     assert blocked[0] < blocked[2] and delays[2] < 0.1
 
 
+def apart(t):
+    """The consumer's waits and uses do not overlap; their seconds."""
+    spans = sorted([*t.of("next"), *t.of("consume")])
+    assert all(a.end <= b.start for a, b in zip(spans, spans[1:]))
+    return [sum(t.lengths(kind)) for kind in ("next", "consume")]
+
+
+def test_loaders_side_by_side_do_not_hold_each_other_up(follow):
+    """The fast one's batches are ready while the slow one's is waited for."""
+    r = follow("""
+        slow, fast = (DataLoader(Set(12, took), num_workers=1)
+                      for took in (0.1, 0.002))
+        for (x, i), (y, j) in zip(slow, fast):
+            assert i == j
+            time.sleep(0.03)
+        """)
+    t = r.trace()
+    lines = {}
+    for s in t.of("next"):
+        lines.setdefault(s.line, []).append(s)
+    slow, fast = (lines[k] for k in sorted(lines))
+    assert len(slow) == len(fast) == 12
+    near([s.end - s.start for s in slow[1:]], 0.07, least=0.004)
+    near([s.end - s.start for s in fast], 0)
+    waited, used = apart(t)
+    told = summary(r.path)
+    assert told["out_of_order"] == 0 and told["held_up_by"] == []
+    assert told["head_of_line_seconds"] == 0
+    assert used == pytest.approx(12 * 0.03, abs=0.03)
+    assert told["consumer_wait"] == pytest.approx(waited)
+    assert told["consumer_busy"] == pytest.approx(used)
+
+
+def test_what_is_in_a_loop_around_is_not_counted_twice(follow):
+    """Validation inside of training, with a loader of its own."""
+    r = follow("""
+        train = DataLoader(Set(6, 0.05), num_workers=1)
+        val = DataLoader(Set(4, 0.02), num_workers=1)
+        for n, (x, i) in enumerate(train):
+            time.sleep(0.08)
+            if n % 2:
+                for y, j in val:
+                    time.sleep(0.04)
+        """)
+    t = r.trace()
+    waited, used = apart(t)
+    assert used == pytest.approx(6 * 0.08 + 12 * 0.04, abs=0.05)
+    lines = [s.line for s in t.of("next")]
+    assert sorted(map(lines.count, set(lines))) == [4, 4, 4, 6]
+    train = min(lines)      # nobody waits for it but at the start
+    waits = [s.end - s.start for s in t.of("next", line=train)]
+    assert max(waits[1:]) < 0.02 and t.out_of_order() == []
+    told = summary(r.path)
+    assert told["out_of_order"] == 0 and told["head_of_line_seconds"] == 0
+
+
+UNORDERED = r"""
+from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
+
+class Odd(Set):
+    def __getitem__(self, i):
+        time.sleep(0.6 if i == 2 else 0.05)
+        return i
+
+class Unordered(_MultiProcessingDataLoaderIter):    # as in torch 2.6
+    _in_order = False
+    def _next_data(self):
+        while self._rcvd_idx < self._send_idx \
+                and self._rcvd_idx not in self._task_info:
+            self._rcvd_idx += 1
+        if self._rcvd_idx == self._send_idx:
+            self._shutdown_workers()
+            raise StopIteration
+        i, data = self._get_data()
+        self._tasks_outstanding -= 1
+        del self._task_info[i]
+        self._try_put_index()
+        return data
+
+class Loader(DataLoader):
+    def _get_iterator(self):
+        return Unordered(self)
+
+for x in Loader(Odd(8), num_workers=2):
+    print(x.item())
+"""
+
+
+def test_batches_that_leave_in_any_order_hold_nobody_up(follow):
+    r = follow(UNORDERED)
+    t = r.trace()
+    order = list(map(int, r.out.split()))
+    assert sorted(order) == list(range(8)) and order.index(2) > 4
+    assert [s.batch for s in t.of("next")] == order
+    assert [s.sample for b in order for s in t.of("sample", batch=b)] == order
+    told = summary(r.path)
+    assert told["head_of_line_seconds"] < 0.01
+    assert 2 not in [b["batch"] for b in told["held_up_by"]]
+
+
 def test_the_same_run_gives_the_same_spans(follow):
     text = """
         torch.manual_seed(3)

@@ -195,14 +195,14 @@ static PyObject *own_span(PyObject *self, PyObject *args)
 
 static PyObject *own_span_of(PyObject *self, PyObject *args)
 {
-	unsigned long long start, end;
+	unsigned long long start, end, sample = NO_SAMPLE;
 	unsigned batch;
 	int kind;
 
-	if (!PyArg_ParseTuple(args, "IKKi", &batch, &start, &end, &kind))
+	if (!PyArg_ParseTuple(args, "IKKi|K", &batch, &start, &end, &kind,
+			      &sample))
 		return NULL;
-	write_span((struct own *)self, start, end, NO_SAMPLE, kind, 0, batch,
-		   0);
+	write_span((struct own *)self, start, end, sample, kind, 0, batch, 0);
 	Py_RETURN_NONE;
 }
 

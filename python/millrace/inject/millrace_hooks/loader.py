@@ -2,13 +2,15 @@
 """Hooks on torch.utils.data, written against what 1.13 and 2.x share.
 
 Batches are numbered when the main process sends them to a worker (or, without
-workers, when it asks for them). The number travels in the place of torch's
+workers, when it asks for them). A line is what one iterator gives in one
+epoch: only batches of a line are compared. The number travels in the place of torch's
 own index of the task, which counts from 0 in each epoch, and is turned back
 when the batch arrives: so workers and the thread that pins know it, however
 they were started, and nothing has to be told them.
 """
 import collections
 import functools
+import itertools
 import operator
 import os
 import sys
@@ -23,6 +25,7 @@ _patches = Patches()
 _steps = Steps(_patches)
 _states = weakref.WeakSet()
 _over = collections.deque()     # what iterators had that are gone by now
+_lines = itertools.count(1)
 LATE = 2**31        # from here on, numbers are those of no batch
 
 
@@ -265,6 +268,7 @@ class State:
         self.iterator = weakref.ref(iterator)
         self.single = single
         self.over = False       # its batches are recorded no more
+        self.line = next(_lines) if single else None
         self.numbers = {}       # torch's index of a task -> ours
         self.indices = {}       # and back
         self.last = None        # index that arrived last
@@ -283,7 +287,7 @@ class State:
         self.last = self.indices.pop(number, number)
         return self.last
 
-    def ask(self, at):
+    def done(self, at):
         """The program is done with its batch."""
         if self.has and w.on():
             number, since = self.has
@@ -308,10 +312,21 @@ def write_over():
             break
 
 
+def asks(at, state=None):
+    """The thread is done with the batch that it has: it asks a loader for
+    another, whichever loader that is. `state`: of this one, of which another
+    thread may have had a batch."""
+    other = w.local.asked and w.local.asked()
+    for one in (other, state):
+        if one:
+            one.done(at)
+    write_over()
+
+
 def leave():
     """The process ends, and some batch was the last."""
     for state in list(_states):
-        state.ask(w.now())
+        state.done(w.now())
     write_over()
 
 
@@ -389,7 +404,8 @@ def timed_reset(reset):
 @w.without("batches")
 def renew(iterator, state):
     """An epoch begins."""
-    state.ask(w.now())
+    asks(w.now(), state)
+    state.line = next(_lines)
     state.numbers.clear()
     state.indices.clear()
     route(iterator, state)
@@ -424,8 +440,7 @@ def timed_next(next_):
         own = w.local.own
         before = own.batch
         start = w.now()
-        write_over()
-        state.ask(start)
+        asks(start, state)
         if state.single:
             own.batch = w.take_number()
         kind = w.NEXT
@@ -453,9 +468,10 @@ def got(iterator, state, start, kind):
     else:
         number = w.local.own.batch if state.single else number_of(
             iterator, state, kind != w.NEXT)
-        w.local.own.span_of(number, start, at, kind)
+        w.local.own.span_of(number, start, at, kind, state.line)
         if kind == w.NEXT:
             state.has = number, at
+            w.local.asked = weakref.ref(state)
     w.flush()
 
 
@@ -466,6 +482,7 @@ def timed_iter(iter_):
             return iter_(self)
         describe(self)
         start = w.now()
+        asks(start)
         kind = w.START
         try:
             return iter_(self)

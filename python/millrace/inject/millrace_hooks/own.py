@@ -49,10 +49,10 @@ class Own:
         spans, self._spans = self._spans, bytearray()
         return bytes(spans)
 
-    def span_of(self, batch, start, end, kind):
+    def span_of(self, batch, start, end, kind, sample=NO_SAMPLE):
         """Of a batch that the thread is not at."""
-        self._spans += _span(start, end - start, 0xffffffff, 0xffff, kind, 0,
-                             batch, 0)
+        self._spans += _span(start, end - start, sample & 0xffffffff,
+                             sample >> 32, kind, 0, batch, 0)
 
     def span(self, start, end, kind, step=0, bytes_=0):
         """Of the sample and the batch that the thread is at."""

@@ -88,6 +88,7 @@ def plain(x):
 class Local(threading.local):
     def __init__(self):
         self.own = Own(flush)   # one look is slow enough
+        self.asked = None       # the loader that it has a batch of
 
 
 class Writer:
