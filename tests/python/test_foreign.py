@@ -152,6 +152,33 @@ def test_delays_and_waits_follow(both):
     assert [b for b in t.out_of_order() if b < 12] == []
 
 
+def test_the_handing_over_of_a_batch_is_seen(follow):
+    """What is packed takes long; the rest of the way to `next` is short."""
+    r = follow("""
+        class Heavy:
+            def __reduce__(self):
+                time.sleep(0.05)
+                return Heavy, ()
+        class Data(Set):
+            def __getitem__(self, i):
+                time.sleep(0.08)
+                return Heavy()
+        for x in DataLoader(Data(8), num_workers=2, collate_fn=list):
+            assert type(x) is list and type(x[0]) is Heavy
+        """)
+    t = r.trace()
+    sent = {s.batch: s for s in t.of("work")}
+    assert sorted(sent) == list(range(8)) and t.done
+    near(t.lengths("work"), 0.05, least=0.005)
+    ready, taken = t.ready(), {s.batch: s.end for s in t.of("next")}
+    for b, s in sent.items():
+        worker = t.of("batch", batch=b)[0].thread
+        assert s.thread == worker + " hand-over"
+        assert ready[b] <= s.start and s.end <= taken[b] + 0.001
+    told = summary(r.path)
+    assert told["workers"] == told["worker_threads"] == 2
+
+
 def test_each_batch_has_its_spans_and_each_thread_its_role(known):
     for b in range(18):
         assert len(known.of("next", batch=b)) == 1
@@ -163,7 +190,7 @@ def test_each_batch_has_its_spans_and_each_thread_its_role(known):
     assert samples == list(range(12)) * 3
     assert len(known.of("start")) == 3
     roles = sorted(t["role"] for t in known.threads.values())
-    assert roles == ["consumer", "worker", "worker", "worker"]
+    assert roles == ["consumer"] + ["hand-over"] * 3 + ["worker"] * 3
     assert known.meta["samples"] == 12 and known.meta["batch"] == 2
 
 

@@ -191,6 +191,63 @@ class Tasks:
         return getattr(self.__dict__["queue"], name)
 
 
+class Parcel:
+    """A batch in the queue, which pickles as what it is."""
+
+    def __init__(self, task, results):
+        self.task, self.results = task, results
+
+    def __reduce__(self):
+        self.results.packs(self.task[0])
+        return tuple, (list(self.task),)
+
+
+class Results:
+    """The queue that a worker puts its batches into. A thread of the queue's
+    packs them and sends them, one after the other."""
+
+    def __init__(self, queue, worker):
+        self.queue, self.worker = queue, worker
+        self.packing = None     # (number, since when)
+        send = queue._send_bytes
+
+        def send_bytes(data):
+            send(data)
+            self.sent()
+
+        queue._send_bytes = send_bytes
+
+    def put(self, task, *args, **kw):
+        if w.on() and type(task) is tuple and type(task[0]) is int:
+            task = Parcel(task, self)
+        return self.queue.put(task, *args, **kw)
+
+    def packs(self, number):
+        self.packing = number, w.now()
+
+    @w.without("the handing over")
+    def sent(self):
+        if self.packing is None or not w.on():
+            return
+        (number, since), self.packing = self.packing, None
+        own = w.local.own
+        own.role, own.name = "hand-over", self.worker + " hand-over"
+        own.span_of(number, since, w.now(), w.WORK)
+        w.flush()
+
+    def __getattr__(self, name):
+        return getattr(self.__dict__["queue"], name)
+
+
+def results(queue, worker):
+    """As it is, where it is not multiprocessing's or sends already."""
+    queues = sys.modules.get("multiprocessing.queues")
+    if queues and isinstance(queue, queues.Queue) \
+            and getattr(queue, "_thread", True) is None:
+        return Results(queue, worker)
+    return queue
+
+
 def argument(args, kw, at, name, change):
     """Change one argument, given by place or by name."""
     if len(args) > at:
@@ -211,6 +268,9 @@ def timed_loop(loop, threaded):
         own.name = f"worker {number}"
         args, kw = argument(args, kw, 2, "index_queue",
                             lambda q: Tasks(q, True))
+        if not threaded:
+            args, kw = argument(args, kw, 3, "data_queue",
+                                lambda q: results(q, own.name))
         try:
             return loop(*args, **kw)
         finally:

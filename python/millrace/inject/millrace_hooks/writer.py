@@ -27,7 +27,7 @@ from . import counters
 from .own import CHUNK, FAILED, NO_BATCH, NO_SAMPLE, Own  # noqa: F401
 
 BATCH, WAIT_IN, COLLATE = 1, 5, 7
-NEXT, CONSUME, PIN, START = 8, 9, 11, 12
+NEXT, CONSUME, WORK, PIN, START = 8, 9, 10, 11, 12
 READ = "read"       # the step with the number 0
 LOOK = 10**9        # ns between two looks whether the file is still there
 
