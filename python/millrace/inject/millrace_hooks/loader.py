@@ -452,11 +452,12 @@ def leave_alone(state):
 def timed_reset(reset):
     @functools.wraps(reset)
     def timed(self, *args, **kw):
-        if not hasattr(self, "_millrace"):
-            if not w.on():
-                return reset(self, *args, **kw)
-            self._millrace = State(self, False)
-        renew(self, self._millrace)
+        # before it sends the epoch's first tasks, if it has workers
+        if hasattr(self, "_index_queues") and hasattr(self, "_get_data"):
+            if not hasattr(self, "_millrace") and w.on():
+                self._millrace = State(self, False)
+            if hasattr(self, "_millrace"):
+                renew(self, self._millrace)
         return reset(self, *args, **kw)
     return timed
 
@@ -592,13 +593,12 @@ def hook_data(module):
     dataloader = sys.modules["torch.utils.data.dataloader"]
     utils = dataloader._utils
     base = dataloader._BaseDataLoaderIter
-    many = dataloader._MultiProcessingDataLoaderIter
     put = _patches.set
     put(dataloader.DataLoader, "__iter__",
         timed_iter(dataloader.DataLoader.__iter__))
     put(base, "__init__", marked(base.__init__))
     put(base, "__next__", timed_next(base.__next__))
-    put(many, "_reset", timed_reset(many._reset))
+    put(base, "_reset", timed_reset(base._reset))
     for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
         kind = getattr(utils.fetch, name)
         put(kind, "fetch", timed_fetch(kind.fetch))
@@ -610,6 +610,17 @@ def hook_data(module):
     pin = utils.pin_memory
     put(pin, "_pin_memory_loop", timed_pin_loop(pin._pin_memory_loop))
     put(pin, "pin_memory", timed_pin(pin.pin_memory))
+
+
+def hook_stateful(module):
+    """torchdata's loader is there. Its iterators have torch's base alone, and
+    workers a loop of their own, which has its name in two modules."""
+    worker = sys.modules[module.__package__ + ".worker"]
+    loop = timed_loop(worker._worker_loop, False)
+    for where in worker, module:
+        _patches.set(where, "_worker_loop", loop)
+    loader = module.StatefulDataLoader
+    _patches.set(loader, "__iter__", timed_iter(loader.__iter__))
 
 
 def hook_compose(module):
