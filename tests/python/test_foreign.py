@@ -174,7 +174,8 @@ def test_the_handing_over_of_a_batch_is_seen(follow):
     for b, s in sent.items():
         worker = t.of("batch", batch=b)[0].thread
         assert s.thread == worker + " hand-over"
-        assert ready[b] <= s.start and s.end <= taken[b] + 0.001
+        # having sent it, the thread waits for Python's lock
+        assert ready[b] <= s.start and s.end <= taken[b] + 0.03
     told = summary(r.path)
     assert told["workers"] == told["worker_threads"] == 2
 

@@ -94,7 +94,8 @@ class Joined(Set):
 
 data, number = eval(sys.argv[1])
 for workers in 0, 2:
-    print([len(x) for x in DataLoader(data(6), 2, num_workers=number(workers))])
+    loader = DataLoader(data(6), 2, num_workers=number(workers))
+    print([len(x) for x in loader])
 """
 
 

@@ -2,11 +2,12 @@
 """Hooks on torch.utils.data, written against what 1.13 and 2.x share.
 
 Batches are numbered when the main process sends them to a worker (or, without
-workers, when it asks for them). A line is what one iterator gives in one
-epoch: only batches of a line are compared. The number travels in the place of torch's
+workers, when it asks for them). The number travels in the place of torch's
 own index of the task, which counts from 0 in each epoch, and is turned back
 when the batch arrives: so workers and the thread that pins know it, however
-they were started, and nothing has to be told them.
+they were started, and nothing has to be told them. What one iterator gives in
+one epoch is a line, with a number of its own; only batches of a line are
+compared.
 """
 import collections
 import functools
@@ -328,7 +329,7 @@ class State:
         self.iterator = weakref.ref(iterator)
         self.single = single
         self.over = False       # its batches are recorded no more
-        self.line = next(_lines) if single else None
+        self.line = next(_lines) if single else w.NO_SAMPLE
         self.numbers = {}       # torch's index of a task -> ours
         self.indices = {}       # and back
         self.last = None        # index that arrived last
@@ -349,10 +350,9 @@ class State:
 
     def done(self, at):
         """The program is done with its batch."""
-        if self.has and w.on():
-            number, since = self.has
-            w.local.own.span_of(number, since, at, w.CONSUME)
-        self.has = None
+        has, self.has = self.has, None
+        if has and w.on():
+            w.local.own.span_of(*has, at, w.CONSUME)
 
     def __del__(self):
         """Wherever the thread is that the garbage collector happens to run
@@ -486,7 +486,7 @@ def number_of(iterator, state, failed):
     if not getattr(iterator, "_in_order", True):
         i = state.last
     else:
-        i = iterator._rcvd_idx - 1
+        i = getattr(iterator, "_rcvd_idx", 0) - 1
         if failed and i not in state.numbers:
             i += 1      # it was not even received
     return state.numbers.pop(i, w.NO_BATCH)

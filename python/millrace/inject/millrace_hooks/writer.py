@@ -93,9 +93,9 @@ class Local(threading.local):
 
 class Writer:
     """A process's file. All its methods may be called by any thread, and in
-    the midst of one another: by the handler of a signal, or by what the garbage
-    collector takes away just then. So none waits for a lock: what is to be
-    written is put in line, and whoever has the lock writes it all."""
+    the midst of one another: by the handler of a signal, or by what the
+    garbage collector takes away just then. So none waits for a lock: what is
+    to be written is put in line, and whoever has the lock writes it all."""
 
     def __init__(self, folder, names=None):
         """names: steps that have their numbers already."""
