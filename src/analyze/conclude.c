@@ -14,15 +14,63 @@ static uint64_t later(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* Ranks that were merged have a line of batches each, with a consumer of its
- * own: those of another do not hold up. */
-static bool other_line(const struct mr_trace_batch *b, uint32_t *consumer)
-{
-	uint32_t before = *consumer;
+/*
+ * A batch's place: batches of one iterator stand in a line, in the order in
+ * which they left it. Other iterators, also those of the same thread, and
+ * other ranks have lines of their own, which hold nobody up in this one.
+ */
+struct place {
+	struct mr_trace_batch *b;
+	uint64_t consumer, line, left;
+};
 
-	if (b->consumer)
-		*consumer = b->consumer;
-	return before && *consumer != before;
+static bool same_line(const struct place *a, const struct place *b)
+{
+	return a->consumer == b->consumer && a->line == b->line;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	if (x->consumer != y->consumer)
+		return x->consumer < y->consumer ? -1 : 1;
+	if (x->line != y->line)
+		return x->line < y->line ? -1 : 1;
+	if (x->left != y->left)
+		return x->left < y->left ? -1 : 1;
+	return (x->b > y->b) - (x->b < y->b);
+}
+
+/* p NULL: only how many there will be. One that nobody took stands after the
+ * one before it, if there is but one line; else its line is not known. */
+static size_t line_up(struct mr_trace *t, struct place *p)
+{
+	struct place at = { 0 };
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->batches; i++) {
+		struct mr_trace_batch *b = &t->batch[i];
+
+		if (b->taken)
+			at = (struct place){ NULL, b->consumer, b->line,
+					     b->taken };
+		else if (!b->ready || at.line)
+			continue;
+		at.b = b;
+		if (p)
+			p[n] = at;
+		n++;
+	}
+	return n;
+}
+
+static bool in_order(const struct place *p, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		if (by_place(&p[i - 1], &p[i]) > 0)
+			return false;
+	return true;
 }
 
 /*
@@ -30,45 +78,45 @@ static bool other_line(const struct mr_trace_batch *b, uint32_t *consumer)
  * lies ready. From the last batch to the first, with the earliest moment at
  * which one of those behind was ready.
  */
-static void find_blocked(struct mr_trace *t)
+static void find_blocked(struct mr_trace *t, const struct place *p, size_t n)
 {
 	uint64_t earliest = UINT64_MAX;
-	uint32_t consumer = 0;
 
-	for (size_t i = t->batches; i-- > 0;) {
-		struct mr_trace_batch *b = &t->batch[i];
+	for (size_t i = n; i-- > 0;) {
+		struct mr_trace_batch *b = p[i].b;
 		uint64_t from;
 
-		if (other_line(b, &consumer))
-			earliest = UINT64_MAX;
-		from = later(b->asked, earliest);
-		if (b->asked && b->ready && earliest < b->ready &&
-		    from < b->ready) {
-			b->blocked = b->ready - from;
-			t->blocked += b->blocked;
-		}
-		if (b->ready && b->ready < earliest)
-			earliest = b->ready;
-	}
-}
-
-static void find_late(struct mr_trace *t)
-{
-	uint64_t earliest = UINT64_MAX;
-	uint32_t consumer = 0;
-
-	for (size_t i = t->batches; i-- > 0;) {
-		struct mr_trace_batch *b = &t->batch[i];
-
-		if (other_line(b, &consumer))
+		if (i + 1 < n && !same_line(&p[i], &p[i + 1]))
 			earliest = UINT64_MAX;
 		if (!b->ready)
 			continue;
 		b->late = b->ready > earliest;
 		t->late += b->late;
-		if (b->ready < earliest)
-			earliest = b->ready;
+		from = later(b->asked, earliest);
+		if (b->asked && from < b->ready) {
+			b->blocked = b->ready - from;
+			t->blocked += b->blocked;
+		}
+		earliest = b->ready < earliest ? b->ready : earliest;
 	}
+}
+
+static int find_order(struct mr_trace *t, struct mr_err *err)
+{
+	size_t n = line_up(t, NULL);
+	struct place *p;
+
+	if (!n)
+		return 0;
+	p = mr_alloc(n, sizeof(*p), err);
+	if (!p)
+		return MR_ENOMEM;
+	line_up(t, p);
+	if (!in_order(p, n))
+		qsort(p, n, sizeof(*p), by_place);
+	find_blocked(t, p, n);
+	free(p);
+	return 0;
 }
 
 static bool batch_times(struct mr_trace *t)
@@ -218,8 +266,8 @@ static int count_workers(struct mr_trace *t, struct mr_err *err)
 int mr_trace_conclude(struct mr_trace *t, struct mr_err *err)
 {
 	t->seconds = seconds(t->end - t->start);
-	find_late(t);
-	find_blocked(t);
+	if (find_order(t, err))
+		return MR_ENOMEM;
 	if (!batch_times(t))
 		return mr_err_set(err, MR_ENOMEM, "out of memory");
 	for (size_t i = 0; i < t->threads; i++) {

@@ -170,6 +170,7 @@ static int take_batch_span(struct mr_trace *t, const struct mr_mrt_span *s,
 		t->bytes += s->bytes;
 	} else if (s->kind == MR_SPAN_NEXT) {
 		b->consumer = thread;
+		b->line = s->line;
 		b->asked = s->start;
 		b->taken = end;
 		h->own += h->made == s->batch + 1 ? s->duration : 0;

@@ -51,6 +51,7 @@ struct mr_trace_batch {
 	uint64_t blocked;      /* ns of waiting while a later one lay ready */
 	uint32_t thread;       /* that finished it, */
 	uint32_t consumer;     /* and that took it; 0: nobody did */
+	uint64_t line;	       /* which of its iterators gave it; 0: unknown */
 	bool late;	       /* ready after a later one */
 };
 

@@ -98,8 +98,9 @@ void mr_mrt_put_chunk(uint8_t to[MR_MRT_CHUNK], const char *kind,
 
 void mr_mrt_put_span(uint8_t to[MR_MRT_SPAN], const struct mr_mrt_span *s)
 {
-	uint64_t sample = s->sample < ONES_48 ? s->sample : ONES_48;
+	uint64_t sample = s->line ? s->line : s->sample;
 
+	sample = sample < ONES_48 ? sample : ONES_48;
 	mr_le64_put(to, s->start);
 	mr_le64_put(to + 8, s->duration);
 	mr_le64_put(to + 16, sample | (uint64_t)(s->kind | s->flags) << 48 |
@@ -113,17 +114,21 @@ void mr_mrt_put_span(uint8_t to[MR_MRT_SPAN], const struct mr_mrt_span *s)
 
 void mr_mrt_get_span(struct mr_mrt_span *s, const uint8_t from[MR_MRT_SPAN])
 {
-	uint64_t mixed = mr_le64(from + 16);
+	uint64_t mixed = mr_le64(from + 16), sample = mixed & ONES_48;
 	uint32_t batch = mr_le32(from + 24);
 	uint8_t kind = (uint8_t)(mixed >> 48);
 
 	s->start = mr_le64(from);
 	s->duration = mr_le64(from + 8);
-	s->sample =
-		(mixed & ONES_48) == ONES_48 ? MR_NO_SAMPLE : mixed & ONES_48;
+	s->kind = kind & 0x3f;
+	s->line = 0;
+	s->sample = sample == ONES_48 ? MR_NO_SAMPLE : sample;
+	if (s->kind == MR_SPAN_NEXT) {
+		s->line = sample == ONES_48 ? 0 : sample;
+		s->sample = MR_NO_SAMPLE;
+	}
 	s->batch = batch == UINT32_MAX ? MR_NO_BATCH : batch;
 	s->bytes = mr_le32(from + 28);
-	s->kind = kind & 0x3f;
 	s->flags = kind & 0xc0;
 	s->step = (uint8_t)(mixed >> 56);
 }

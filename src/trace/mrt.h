@@ -42,6 +42,7 @@ struct mr_mrt_span {
 	uint64_t start, duration;
 	uint64_t sample; /* or MR_NO_SAMPLE */
 	uint64_t batch;	 /* or MR_NO_BATCH */
+	uint64_t line;	 /* of NEXT: which iterator gave it, or 0 */
 	uint32_t bytes;
 	uint8_t kind, flags, step;
 };

@@ -10,7 +10,8 @@ KINDS = {1: "batch", 2: "sample", 3: "step", 4: "fetch", 5: "wait_in",
          11: "pin", 12: "start", 13: "turn"}
 
 Span = collections.namedtuple(
-    "Span", "start end kind failed inexact step sample batch size thread")
+    "Span", "start end kind failed inexact step sample batch size thread line",
+    defaults=[None])
 
 
 class Trace:
@@ -63,13 +64,16 @@ class Trace:
         start, took, low, high, kind, step, batch, size = struct.unpack(
             "<QQIHBBII", b)
         sample = low | high << 32
+        sample = None if sample == 2**48 - 1 else sample
+        line = None
+        if KINDS[kind & 63] == "next":
+            sample, line = None, sample
         self.spans.append(Span(
             start / 1e9, (start + took) / 1e9, KINDS[kind & 63],
             bool(kind & 128), bool(kind & 64),
             self.names[step] if kind & 63 == 3 else None,
-            None if sample == 2**48 - 1 else sample,
-            None if batch == 2**32 - 1 else batch, size,
-            self.threads[thread]["name"]))
+            sample, None if batch == 2**32 - 1 else batch, size,
+            self.threads[thread]["name"], line))
 
     def of(self, kind, **want):
         return [s for s in self.spans if s.kind == kind
@@ -97,18 +101,23 @@ class Trace:
         ready = self.ready()
         return {s.batch: s.end - ready[s.batch] for s in self.of("next")}
 
+    def later(self, s):
+        """Batches that the iterator gave after the one of this `next`."""
+        return [x.batch for x in self.of("next", line=s.line, thread=s.thread)
+                if x.end > s.end]
+
     def out_of_order(self):
-        """Batches that were ready before one with a smaller number."""
+        """Batches that were ready before one that was taken earlier."""
         ready = self.ready()
-        return sorted(b for b in ready
-                      if any(ready[a] > ready[b] for a in ready if a < b))
+        return sorted({b for s in self.of("next") for b in self.later(s)
+                       if ready[b] < ready[s.batch]})
 
     def head_of_line(self):
         """Of each batch: time in `next` while a later one lay ready."""
         ready = self.ready()
         blocked = {}
         for s in self.of("next"):
-            later = [t for b, t in ready.items() if b > s.batch]
+            later = [ready[b] for b in self.later(s)]
             since = max(s.start, min(later, default=s.end))
             blocked[s.batch] = max(0.0, s.end - since)
         return blocked

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tracing of PyTorch programs that know nothing of it: times that are known
 because the programs sleep, and programs that end in all the ways they can."""
-import json
 import os
-import pathlib
 import resource
 import signal
 import statistics
@@ -13,95 +11,13 @@ import textwrap
 import time
 
 import pytest
-from conftest import BUILD, MODULE, ROOT
+from conftest import MODULE
+from following import (BIN, PATIENCE, START, Follow, follow,  # noqa: F401
+                       near, needs_torch, summary)
 from mrt import Trace
 from traces import NEXT, chunk, done, read_chrome, span, thread, trace
 
-BIN = pathlib.Path(os.environ.get("MILLRACE_BIN", ROOT / BUILD / "millrace"))
-BIN = (ROOT / BIN).resolve()
-PATIENCE = 120      # importing torch takes a while on a busy machine
-
-pytestmark = pytest.mark.skipif(
-    subprocess.run([sys.executable, "-c", "import torch"],
-                   capture_output=True).returncode != 0,
-    reason="PyTorch is not installed")
-
-START = """
-import os, sys, time
-import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset
-
-class Set(Dataset):
-    def __init__(self, n, took=0.0):
-        self.n, self.took = n, took
-    def __len__(self):
-        return self.n
-    def __getitem__(self, i):
-        time.sleep(self.took)
-        return torch.full((3, 4), float(i)), i
-"""
-
-
-class Ran:
-    def __init__(self, folder, p, out, err):
-        self.code, self.out, self.err = p.returncode, out, err
-        self.path = folder / "t.mrt"
-
-    def trace(self, path=None):
-        return Trace(path or self.path)
-
-
-class Follow:
-    """Runs a Python text under `millrace trace`."""
-
-    def __init__(self, folder):
-        self.folder = folder
-
-    def start(self, text, *args, command=None, env=None, out="t.mrt",
-              options=(), **kw):
-        script = self.folder / "train.py"
-        script.write_text(START + textwrap.dedent(text))
-        clean = {k: v for k, v in os.environ.items()
-                 if k not in ("RANK", "WORLD_SIZE", "PYTHONPATH")}
-        return subprocess.Popen(
-            [str(BIN), "trace", "-o", str(self.folder / out), *options, "--",
-             *(command or [sys.executable, str(script), *map(str, args)])],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True, start_new_session=True,
-            env=dict(clean, **(env or {})), **kw)
-
-    def finish(self, p, patience=PATIENCE):
-        try:
-            out, err = p.communicate(timeout=patience)
-        finally:
-            try:
-                os.killpg(p.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-        assert not (self.folder / "t.mrt.parts").exists()
-        return Ran(self.folder, p, out, err)
-
-    def __call__(self, *args, code=0, **kw):
-        r = self.finish(self.start(*args, **kw))
-        assert r.code == code, (r.code, r.out, r.err)
-        return r
-
-
-@pytest.fixture
-def follow(tmp_path):
-    return Follow(tmp_path)
-
-
-def near(values, want, share=0.02, least=0.001):
-    """Their median is `want`, within 2 % or 1 ms."""
-    m = statistics.median(values)
-    assert abs(m - want) <= max(share * want, least), (m, want, values)
-
-
-def summary(path):
-    return json.loads(subprocess.run(
-        [str(BIN), "trace", str(path), "--json"], check=True,
-        capture_output=True, timeout=PATIENCE).stdout)
+pytestmark = needs_torch
 
 
 # ---- known answers: the program sleeps, and keeps a log of its own ----
@@ -237,6 +153,34 @@ def test_delays_and_waits_follow(both):
     assert [b for b in t.out_of_order() if b < 12] == []
 
 
+def test_the_handing_over_of_a_batch_is_seen(follow):
+    """What is packed takes long; the rest of the way to `next` is short."""
+    r = follow("""
+        class Heavy:
+            def __reduce__(self):
+                time.sleep(0.05)
+                return Heavy, ()
+        class Data(Set):
+            def __getitem__(self, i):
+                time.sleep(0.08)
+                return Heavy()
+        for x in DataLoader(Data(8), num_workers=2, collate_fn=list):
+            assert type(x) is list and type(x[0]) is Heavy
+        """)
+    t = r.trace()
+    sent = {s.batch: s for s in t.of("work")}
+    assert sorted(sent) == list(range(8)) and t.done
+    near(t.lengths("work"), 0.05, least=0.005)
+    ready, taken = t.ready(), {s.batch: s.end for s in t.of("next")}
+    for b, s in sent.items():
+        worker = t.of("batch", batch=b)[0].thread
+        assert s.thread == worker + " hand-over"
+        # having sent it, the thread waits for Python's lock
+        assert ready[b] <= s.start and s.end <= taken[b] + 0.03
+    told = summary(r.path)
+    assert told["workers"] == told["worker_threads"] == 2
+
+
 def test_each_batch_has_its_spans_and_each_thread_its_role(known):
     for b in range(18):
         assert len(known.of("next", batch=b)) == 1
@@ -248,7 +192,7 @@ def test_each_batch_has_its_spans_and_each_thread_its_role(known):
     assert samples == list(range(12)) * 3
     assert len(known.of("start")) == 3
     roles = sorted(t["role"] for t in known.threads.values())
-    assert roles == ["consumer", "worker", "worker", "worker"]
+    assert roles == ["consumer"] + ["hand-over"] * 3 + ["worker"] * 3
     assert known.meta["samples"] == 12 and known.meta["batch"] == 2
 
 
@@ -293,6 +237,106 @@ def test_a_slow_batch_holds_up_those_behind_it(follow):
         1e3 * sum(delays.values()), abs=0.01)
     assert delays[3] > blocked[2] and delays[5] > 0.35
     assert blocked[0] < blocked[2] and delays[2] < 0.1
+
+
+def apart(t):
+    """The consumer's waits and uses do not overlap; their seconds."""
+    spans = sorted([*t.of("next"), *t.of("consume")])
+    assert all(a.end <= b.start for a, b in zip(spans, spans[1:]))
+    return [sum(t.lengths(kind)) for kind in ("next", "consume")]
+
+
+def test_loaders_side_by_side_do_not_hold_each_other_up(follow):
+    """The fast one's batches are ready while the slow one's is waited for."""
+    r = follow("""
+        slow, fast = (DataLoader(Set(12, took), num_workers=1)
+                      for took in (0.1, 0.002))
+        for (x, i), (y, j) in zip(slow, fast):
+            assert i == j
+            time.sleep(0.03)
+        """)
+    t = r.trace()
+    lines = {}
+    for s in t.of("next"):
+        lines.setdefault(s.line, []).append(s)
+    slow, fast = (lines[k] for k in sorted(lines))
+    assert len(slow) == len(fast) == 12
+    near([s.end - s.start for s in slow[1:]], 0.07, least=0.004)
+    near([s.end - s.start for s in fast], 0)
+    waited, used = apart(t)
+    told = summary(r.path)
+    assert told["out_of_order"] == 0 and told["held_up_by"] == []
+    assert told["head_of_line_seconds"] == 0
+    assert used == pytest.approx(12 * 0.03, abs=0.03)
+    assert told["consumer_wait"] == pytest.approx(waited)
+    assert told["consumer_busy"] == pytest.approx(used)
+
+
+def test_what_is_in_a_loop_around_is_not_counted_twice(follow):
+    """Validation inside of training, with a loader of its own."""
+    r = follow("""
+        train = DataLoader(Set(6, 0.05), num_workers=1)
+        val = DataLoader(Set(4, 0.02), num_workers=1)
+        for n, (x, i) in enumerate(train):
+            time.sleep(0.08)
+            if n % 2:
+                for y, j in val:
+                    time.sleep(0.04)
+        """)
+    t = r.trace()
+    waited, used = apart(t)
+    assert used == pytest.approx(6 * 0.08 + 12 * 0.04, abs=0.05)
+    lines = [s.line for s in t.of("next")]
+    assert sorted(map(lines.count, set(lines))) == [4, 4, 4, 6]
+    train = min(lines)      # nobody waits for it but at the start
+    waits = [s.end - s.start for s in t.of("next", line=train)]
+    assert max(waits[1:]) < 0.02 and t.out_of_order() == []
+    told = summary(r.path)
+    assert told["out_of_order"] == 0 and told["head_of_line_seconds"] == 0
+
+
+UNORDERED = r"""
+from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
+
+class Odd(Set):
+    def __getitem__(self, i):
+        time.sleep(0.6 if i == 2 else 0.05)
+        return i
+
+class Unordered(_MultiProcessingDataLoaderIter):    # as in torch 2.6
+    _in_order = False
+    def _next_data(self):
+        while self._rcvd_idx < self._send_idx \
+                and self._rcvd_idx not in self._task_info:
+            self._rcvd_idx += 1
+        if self._rcvd_idx == self._send_idx:
+            self._shutdown_workers()
+            raise StopIteration
+        i, data = self._get_data()
+        self._tasks_outstanding -= 1
+        del self._task_info[i]
+        self._try_put_index()
+        return data
+
+class Loader(DataLoader):
+    def _get_iterator(self):
+        return Unordered(self)
+
+for x in Loader(Odd(8), num_workers=2):
+    print(x.item())
+"""
+
+
+def test_batches_that_leave_in_any_order_hold_nobody_up(follow):
+    r = follow(UNORDERED)
+    t = r.trace()
+    order = list(map(int, r.out.split()))
+    assert sorted(order) == list(range(8)) and order.index(2) > 4
+    assert [s.batch for s in t.of("next")] == order
+    assert [s.sample for b in order for s in t.of("sample", batch=b)] == order
+    told = summary(r.path)
+    assert told["head_of_line_seconds"] < 0.01
+    assert 2 not in [b["batch"] for b in told["held_up_by"]]
 
 
 def test_the_same_run_gives_the_same_spans(follow):
@@ -939,6 +983,72 @@ def test_a_part_of_a_program_is_recorded_and_hooks_are_removed(tmp_path):
     # workers that ran before are not followed
     assert sorted(s.batch for s in t.of("batch")) == list(range(3, 9))
     assert not (tmp_path / "p.mrt.parts").exists() and t.done
+
+
+STAYS = """
+import millrace.trace
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(range(10))
+
+def hooked(it):
+    return sum("put" in vars(q) for q in it._index_queues) + (
+        "_get_data" in vars(it)) + ("_millrace" in vars(it))
+
+def files(it):
+    pids = [w.pid for w in it._workers]
+    return sum(os.readlink(f"/proc/{pid}/fd/{fd}").endswith(".mrt (deleted)")
+               for pid in pids for fd in os.listdir(f"/proc/{pid}/fd"))
+
+def all_of(it):
+    return [x.tolist() for x in it]
+
+class Numbers(Set):
+    def __getitem__(self, i):
+        return i
+
+done, half, stream = (DataLoader(
+    data, 2, num_workers=2, persistent_workers=True)
+    for data in (Numbers(40), Numbers(40), Stream()))
+alone = iter(DataLoader(Numbers(6), 2))
+want = all_of(DataLoader(Numbers(40), 2))
+for name in sys.argv[1:]:
+    with millrace.trace.record(name):
+        assert all_of(done) == want and len(all_of(stream)) == 10
+        it = iter(half)
+        first = [next(it).tolist() for _ in range(3)]
+        if name.endswith("q.mrt"):
+            first_alone = next(alone).tolist()
+    assert not hooked(done._iterator) and hooked(it) == 3
+    for loader in done, stream:     # an epoch amid the other's
+        assert len(all_of(loader)) in (10, 20)
+        assert not hooked(loader._iterator)
+    assert first + all_of(it) == want and not hooked(it)
+assert [first_alone, *all_of(alone)] == [[0, 1], [2, 3], [4, 5]]
+assert type(alone._dataset_fetcher.dataset) is Numbers
+until = time.monotonic() + 30
+while any(files(x._iterator) for x in (done, half, stream)):
+    assert time.monotonic() < until
+    for loader in done, half, stream:
+        all_of(loader)
+"""
+
+
+def test_workers_that_stay_are_left_alone_after_the_block(tmp_path):
+    """Also an epoch that began in the block goes on after it, and another
+    block of the same name finds the same workers."""
+    script = tmp_path / "stays.py"
+    script.write_text(START + STAYS)
+    names = [str(tmp_path / name) for name in ("p.mrt", "q.mrt", "p.mrt")]
+    r = subprocess.run([sys.executable, str(script), *names],
+                       env=dict(os.environ, PYTHONPATH=str(MODULE)),
+                       capture_output=True, text=True, timeout=PATIENCE)
+    assert r.returncode == 0 and r.stderr == "", r.stderr
+    for name in names[1:]:
+        t = Trace(name)
+        assert t.done and len(t.of("next")) == 20 + 10 + 3
+        assert len({s.batch for s in t.of("next")}) == 33
 
 
 @pytest.mark.parametrize("name, kind, says", [

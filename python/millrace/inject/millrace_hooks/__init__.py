@@ -20,6 +20,8 @@ def _later(name):
 
 WHEN = {
     "torch.utils.data": _later("hook_data"),
+    "torchdata.stateful_dataloader.stateful_dataloader":
+        _later("hook_stateful"),
     "torchvision.transforms.transforms": _later("hook_compose"),
     "torchvision.transforms.v2._container": _later("hook_compose"),
     "albumentations.core.composition": _later("hook_compose"),

@@ -195,14 +195,14 @@ static PyObject *own_span(PyObject *self, PyObject *args)
 
 static PyObject *own_span_of(PyObject *self, PyObject *args)
 {
-	unsigned long long start, end;
+	unsigned long long start, end, sample = NO_SAMPLE;
 	unsigned batch;
 	int kind;
 
-	if (!PyArg_ParseTuple(args, "IKKi", &batch, &start, &end, &kind))
+	if (!PyArg_ParseTuple(args, "IKKi|K", &batch, &start, &end, &kind,
+			      &sample))
 		return NULL;
-	write_span((struct own *)self, start, end, NO_SAMPLE, kind, 0, batch,
-		   0);
+	write_span((struct own *)self, start, end, sample, kind, 0, batch, 0);
 	Py_RETURN_NONE;
 }
 
@@ -512,11 +512,29 @@ static PyObject *function_reduce(PyObject *self, PyObject *none)
 	return Py_BuildValue("O(O)", py.copy, ((struct function *)self)->call);
 }
 
+/* In a list of a data set's, of which the function may be a method. */
+static int function_visit(PyObject *self, visitproc visit, void *arg)
+{
+	Py_VISIT(((struct function *)self)->call);
+	Py_VISIT(((struct function *)self)->local);
+	return 0;
+}
+
+static int function_clear(PyObject *self)
+{
+	Py_CLEAR(((struct function *)self)->call);
+	Py_CLEAR(((struct function *)self)->local);
+	return 0;
+}
+
 static void function_drop(PyObject *self)
 {
-	Py_XDECREF(((struct function *)self)->call);
-	Py_XDECREF(((struct function *)self)->local);
-	drop(self);
+	PyTypeObject *type = Py_TYPE(self);
+
+	PyObject_GC_UnTrack(self);
+	function_clear(self);
+	PyObject_GC_Del(self);
+	Py_DECREF((PyObject *)type);
 }
 
 static PyMethodDef function_methods[] = {
@@ -524,22 +542,28 @@ static PyMethodDef function_methods[] = {
 	{ NULL, NULL, 0, NULL },
 };
 
+static PyMemberDef function_members[] = {
+	{ "__wrapped__", T_OBJECT, offsetof(struct function, call), READONLY,
+	  NULL },
+	{ NULL, 0, 0, 0, NULL },
+};
+
 static PyType_Slot function_slots[] = {
 	{ Py_tp_new, SLOT(function_new) },
 	{ Py_tp_dealloc, SLOT(function_drop) },
+	{ Py_tp_traverse, SLOT(function_visit) },
+	{ Py_tp_clear, SLOT(function_clear) },
 	{ Py_tp_call, SLOT(function_call) },
 	{ Py_tp_getattro, SLOT(function_attribute) },
 	{ Py_tp_repr, SLOT(function_repr) },
 	{ Py_tp_methods, function_methods },
+	{ Py_tp_members, function_members },
 	{ 0, NULL },
 };
 
 static PyType_Spec function_type = {
-	"millrace_hooks._fast.Function",
-	sizeof(struct function),
-	0,
-	Py_TPFLAGS_DEFAULT,
-	function_slots,
+	"millrace_hooks._fast.Function",	 sizeof(struct function), 0,
+	Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, function_slots,
 };
 
 /* ---- Method ---- */

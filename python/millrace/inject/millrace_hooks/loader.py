@@ -5,9 +5,13 @@ Batches are numbered when the main process sends them to a worker (or, without
 workers, when it asks for them). The number travels in the place of torch's
 own index of the task, which counts from 0 in each epoch, and is turned back
 when the batch arrives: so workers and the thread that pins know it, however
-they were started, and nothing has to be told them.
+they were started, and nothing has to be told them. What one iterator gives in
+one epoch is a line, with a number of its own; only batches of a line are
+compared.
 """
+import collections
 import functools
+import itertools
 import operator
 import os
 import sys
@@ -16,11 +20,14 @@ import weakref
 from . import writer as w
 from .patches import Patches
 from .sizes import index, size
-from .steps import Steps, forget
+from .steps import Steps, forget, let_go
 
 _patches = Patches()
 _steps = Steps(_patches)
 _states = weakref.WeakSet()
+_over = collections.deque()     # what iterators had that are gone by now
+_lines = itertools.count(1)
+LATE = 2**31        # from here on, numbers are those of no batch
 
 
 # ---- what fetches: in a worker, or in the main process ----
@@ -108,14 +115,28 @@ class Collate:
         return getattr(self.__dict__["function"], name)
 
 
+@w.without("some steps")
+def look(dataset):
+    _steps.look(dataset)
+
+
+@w.without("samples")
 def dress(fetcher):
-    """Let what a fetcher calls be timed."""
-    _steps.look(fetcher.dataset)
-    if hasattr(fetcher, "dataset_iter"):
-        fetcher.dataset_iter = Stream(fetcher.dataset_iter)
-    else:
-        fetcher.dataset = Items(fetcher.dataset)
-    fetcher.collate_fn = Collate(fetcher.collate_fn)
+    """Let what a fetcher calls be timed, until it is given back what this
+    returns: who looks at it between two batches finds what is its own."""
+    its = vars(fetcher)
+    if type(its.get("collate_fn")) is Collate:      # in two threads at once
+        return {}
+    if its.get("_millrace") is not w.writer:        # the first time
+        its["_millrace"] = w.writer
+        weakref.finalize(fetcher, let_go).atexit = False
+        look(fetcher.dataset)
+    timed = {"collate_fn": Collate, "dataset_iter": Stream}
+    if "dataset_iter" not in its:
+        timed = {"collate_fn": Collate, "dataset": Items}
+    was = {name: its[name] for name in timed}
+    its.update((name, timed[name](x)) for name, x in was.items())
+    return was
 
 
 def timed_fetch(fetch):
@@ -123,8 +144,7 @@ def timed_fetch(fetch):
     def timed(self, possibly_batched_index):
         if not w.on():
             return fetch(self, possibly_batched_index)
-        if not isinstance(self.collate_fn, Collate):
-            dress(self)
+        was = dress(self) or {}
         own = w.local.own
         start = w.now()
         kind = w.BATCH
@@ -139,6 +159,7 @@ def timed_fetch(fetch):
             kind |= w.FAILED
             raise
         finally:
+            vars(self).update(was)
             if kind is not None:
                 own.span(start, w.now(), kind, 0, size(batch))
             if own.role == "worker":
@@ -171,11 +192,70 @@ class Tasks:
         return getattr(self.__dict__["queue"], name)
 
 
+class Parcel:
+    """A batch in the queue, which pickles as what it is."""
+
+    def __init__(self, task, results):
+        self.task, self.results = task, results
+
+    def __reduce__(self):
+        self.results.packs(self.task[0])
+        return tuple, (list(self.task),)
+
+
+class Results:
+    """The queue that a worker puts its batches into. A thread of the queue's
+    packs them and sends them, one after the other."""
+
+    def __init__(self, queue, worker):
+        self.queue, self.worker = queue, worker
+        self.packing = None     # (number, since when)
+        send = queue._send_bytes
+
+        def send_bytes(data):
+            send(data)
+            self.sent()
+
+        queue._send_bytes = send_bytes
+
+    def put(self, task, *args, **kw):
+        if w.on() and type(task) is tuple and type(task[0]) is int:
+            task = Parcel(task, self)
+        return self.queue.put(task, *args, **kw)
+
+    def packs(self, number):
+        self.packing = number, w.now()
+
+    @w.without("the handing over")
+    def sent(self):
+        if self.packing is None or not w.on():
+            return
+        (number, since), self.packing = self.packing, None
+        own = w.local.own
+        own.role, own.name = "hand-over", self.worker + " hand-over"
+        own.span_of(number, since, w.now(), w.WORK)
+        w.flush()
+
+    def __getattr__(self, name):
+        return getattr(self.__dict__["queue"], name)
+
+
+def results(queue, worker):
+    """As it is, where it is not multiprocessing's or sends already."""
+    queues = sys.modules.get("multiprocessing.queues")
+    if queues and isinstance(queue, queues.Queue) \
+            and getattr(queue, "_thread", True) is None:
+        return Results(queue, worker)
+    return queue
+
+
 def argument(args, kw, at, name, change):
     """Change one argument, given by place or by name."""
     if len(args) > at:
         return (*args[:at], change(args[at]), *args[at + 1:]), kw
-    return args, dict(kw, **{name: change(kw[name])})
+    if name in kw:
+        kw = dict(kw, **{name: change(kw[name])})
+    return args, kw
 
 
 def timed_loop(loop, threaded):
@@ -189,6 +269,9 @@ def timed_loop(loop, threaded):
         own.name = f"worker {number}"
         args, kw = argument(args, kw, 2, "index_queue",
                             lambda q: Tasks(q, True))
+        if not threaded:
+            args, kw = argument(args, kw, 3, "data_queue",
+                                lambda q: results(q, own.name))
         try:
             return loop(*args, **kw)
         finally:
@@ -242,8 +325,11 @@ def timed_pin(pin):
 class State:
     """What an iterator has sent, and which batch the program has."""
 
-    def __init__(self, single):
+    def __init__(self, iterator, single):
+        self.iterator = weakref.ref(iterator)
         self.single = single
+        self.over = False       # its batches are recorded no more
+        self.line = next(_lines) if single else w.NO_SAMPLE
         self.numbers = {}       # torch's index of a task -> ours
         self.indices = {}       # and back
         self.last = None        # index that arrived last
@@ -251,8 +337,10 @@ class State:
         _states.add(self)
 
     def sent(self, i):
-        number = w.take_number()
-        self.numbers[i] = number
+        if self.over:
+            number = LATE + i
+        else:
+            number = self.numbers[i] = w.take_number()
         self.indices[number] = i
         return number
 
@@ -260,83 +348,135 @@ class State:
         self.last = self.indices.pop(number, number)
         return self.last
 
-    def ask(self, at):
+    def done(self, at):
         """The program is done with its batch."""
-        if self.has and w.on():
-            number, since = self.has
-            w.local.own.span_of(number, since, at, w.CONSUME)
-        self.has = None
+        has, self.has = self.has, None
+        if has and w.on():
+            w.local.own.span_of(*has, at, w.CONSUME)
 
     def __del__(self):
+        """Wherever the thread is that the garbage collector happens to run
+        in: it is only noted."""
         try:
             if self.has:
-                self.ask(w.now())
-                w.flush()
+                _over.append((*self.has, w.now()))
         except Exception:
             pass    # the interpreter is being taken down
+
+
+def write_over():
+    for _ in range(len(_over)):
+        try:
+            w.local.own.span_of(*_over.popleft(), w.CONSUME)
+        except IndexError:      # another thread was there first
+            break
+
+
+def asks(at, state=None):
+    """The thread is done with the batch that it has: it asks a loader for
+    another, whichever loader that is. `state`: of this one, of which another
+    thread may have had a batch."""
+    other = w.local.asked and w.local.asked()
+    for one in (other, state):
+        if one:
+            one.done(at)
+    write_over()
 
 
 def leave():
     """The process ends, and some batch was the last."""
     for state in list(_states):
-        state.ask(w.now())
+        state.done(w.now())
+    write_over()
 
 
 def forked():
     """The batches that the parent has are not the child's."""
     for state in list(_states):
         state.has = None
+    _over.clear()
 
 
-def route(iterator):
+def route(iterator, state):
     """Let an iterator's tasks carry our numbers. Nothing that is put into
     it may refer to it: its end is what ends its workers."""
-    state = iterator._millrace
-    for queue in iterator._index_queues:
-        if "put" in vars(queue):
-            continue
-        its = weakref.ref(queue)
-
-        def put(task, *args, its=its, **kw):
-            if type(task) is tuple and len(task) == 2 \
-                    and type(task[0]) is int:
-                task = state.sent(task[0]), task[1]
-            queue = its()
-            return type(queue).put(queue, task, *args, **kw)
-
-        queue.put = put
-    if "_get_data" in vars(iterator):
-        return
     me = weakref.ref(iterator)
 
     def get_data(*args, **kw):
         self = me()
         i, data = type(self)._get_data(self, *args, **kw)
-        return (state.arrived(i) if type(i) is int else i), data
+        if type(i) is int:
+            i = state.arrived(i)
+        if state.over and not state.indices:
+            unroute(self)
+        return i, data
 
     iterator._get_data = get_data
+    for queue in iterator._index_queues:
+        queue.put = numbered(queue, state)
+
+
+def numbered(queue, state):
+    its = weakref.ref(queue)
+
+    def put(task, *args, **kw):
+        if type(task) is tuple and len(task) == 2 and type(task[0]) is int:
+            task = state.sent(task[0]), task[1]
+        elif state.over and task is not None:
+            # A new epoch: whatever still arrives is thrown away.
+            unroute(state.iterator())
+        queue = its()
+        return type(queue).put(queue, task, *args, **kw)
+
+    return put
+
+
+def unroute(iterator):
+    for queue in iterator._index_queues:
+        vars(queue).pop("put", None)
+    vars(iterator).pop("_get_data", None)
+
+
+def leave_alone(state):
+    """Nothing is recorded any more. Tasks that are on their way carry our
+    numbers: until they have come back, others have to, as well."""
+    state.over = True
+    iterator = state.iterator()
+    if iterator is None:
+        return
+    vars(iterator).pop("_millrace", None)
+    if not state.single and not state.indices:
+        unroute(iterator)
 
 
 def timed_reset(reset):
     @functools.wraps(reset)
     def timed(self, *args, **kw):
-        if not hasattr(self, "_millrace"):
-            if not w.on():
-                return reset(self, *args, **kw)
-            self._millrace = State(False)
-        state = self._millrace
-        state.ask(w.now())
-        state.numbers.clear()
-        route(self)
+        # before it sends the epoch's first tasks, if it has workers
+        if hasattr(self, "_index_queues") and hasattr(self, "_get_data"):
+            if not hasattr(self, "_millrace") and w.on():
+                self._millrace = State(self, False)
+            if hasattr(self, "_millrace"):
+                renew(self, self._millrace)
         return reset(self, *args, **kw)
     return timed
+
+
+@w.without("batches")
+def renew(iterator, state):
+    """An epoch begins."""
+    asks(w.now(), state)
+    state.line = next(_lines)
+    state.numbers.clear()
+    state.indices.clear()
+    route(iterator, state)
 
 
 def marked(init):
     @functools.wraps(init)
     def timed(self, loader, *args, **kw):
         if w.on():
-            self._millrace = State(loader.num_workers == 0)
+            self._millrace = State(self, loader.num_workers == 0)
         return init(self, loader, *args, **kw)
     return timed
 
@@ -346,7 +486,7 @@ def number_of(iterator, state, failed):
     if not getattr(iterator, "_in_order", True):
         i = state.last
     else:
-        i = iterator._rcvd_idx - 1
+        i = getattr(iterator, "_rcvd_idx", 0) - 1
         if failed and i not in state.numbers:
             i += 1      # it was not even received
     return state.numbers.pop(i, w.NO_BATCH)
@@ -361,7 +501,7 @@ def timed_next(next_):
         own = w.local.own
         before = own.batch
         start = w.now()
-        state.ask(start)
+        asks(start, state)
         if state.single:
             own.batch = w.take_number()
         kind = w.NEXT
@@ -379,6 +519,7 @@ def timed_next(next_):
     return timed
 
 
+@w.without("batches")
 def got(iterator, state, start, kind):
     """__next__ has come to its end: with a batch, at the end, or failed."""
     at = w.now()
@@ -388,9 +529,10 @@ def got(iterator, state, start, kind):
     else:
         number = w.local.own.batch if state.single else number_of(
             iterator, state, kind != w.NEXT)
-        w.local.own.span_of(number, start, at, kind)
+        w.local.own.span_of(number, start, at, kind, state.line)
         if kind == w.NEXT:
             state.has = number, at
+            w.local.asked = weakref.ref(state)
     w.flush()
 
 
@@ -401,6 +543,7 @@ def timed_iter(iter_):
             return iter_(self)
         describe(self)
         start = w.now()
+        asks(start)
         kind = w.START
         try:
             return iter_(self)
@@ -415,6 +558,7 @@ def timed_iter(iter_):
 _described = []
 
 
+@w.without("a description")
 def describe(loader):
     """What the first loader of a process is like, for META."""
     if _described == [os.getpid()]:
@@ -449,13 +593,12 @@ def hook_data(module):
     dataloader = sys.modules["torch.utils.data.dataloader"]
     utils = dataloader._utils
     base = dataloader._BaseDataLoaderIter
-    many = dataloader._MultiProcessingDataLoaderIter
     put = _patches.set
     put(dataloader.DataLoader, "__iter__",
         timed_iter(dataloader.DataLoader.__iter__))
     put(base, "__init__", marked(base.__init__))
     put(base, "__next__", timed_next(base.__next__))
-    put(many, "_reset", timed_reset(many._reset))
+    put(base, "_reset", timed_reset(base._reset))
     for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
         kind = getattr(utils.fetch, name)
         put(kind, "fetch", timed_fetch(kind.fetch))
@@ -467,6 +610,17 @@ def hook_data(module):
     pin = utils.pin_memory
     put(pin, "_pin_memory_loop", timed_pin_loop(pin._pin_memory_loop))
     put(pin, "pin_memory", timed_pin(pin.pin_memory))
+
+
+def hook_stateful(module):
+    """torchdata's loader is there. Its iterators have torch's base alone, and
+    workers a loop of their own, which has its name in two modules."""
+    worker = sys.modules[module.__package__ + ".worker"]
+    loop = timed_loop(worker._worker_loop, False)
+    for where in worker, module:
+        _patches.set(where, "_worker_loop", loop)
+    loader = module.StatefulDataLoader
+    _patches.set(loader, "__iter__", timed_iter(loader.__iter__))
 
 
 def hook_compose(module):
@@ -481,8 +635,9 @@ def hook_compose(module):
 def unhook():
     """Nothing is recorded any more, and all is as it was."""
     w.end()
+    for state in list(_states):
+        leave_alone(state)
     _patches.undo()
-    _steps.seen.clear()
     forget()
     _described.clear()
     if leave in w.endings:

@@ -49,10 +49,10 @@ class Own:
         spans, self._spans = self._spans, bytearray()
         return bytes(spans)
 
-    def span_of(self, batch, start, end, kind):
+    def span_of(self, batch, start, end, kind, sample=NO_SAMPLE):
         """Of a batch that the thread is not at."""
-        self._spans += _span(start, end - start, 0xffffffff, 0xffff, kind, 0,
-                             batch, 0)
+        self._spans += _span(start, end - start, sample & 0xffffffff,
+                             sample >> 32, kind, 0, batch, 0)
 
     def span(self, start, end, kind, step=0, bytes_=0):
         """Of the sample and the batch that the thread is at."""
@@ -113,23 +113,23 @@ class Function:
     """A plain function in a list of transforms, timed."""
 
     def __init__(self, function, step, local):
-        self.__dict__.update(_function=function, _step=step, _local=local)
+        self.__dict__.update(__wrapped__=function, _step=step, _local=local)
 
     def __call__(self, *args, **kw):
         own = self._local.own
         if not own.open:
-            return self._function(*args, **kw)
-        return own.run(self._function, args, kw, self._step)
+            return self.__wrapped__(*args, **kw)
+        return own.run(self.__wrapped__, args, kw, self._step)
 
     def __getattr__(self, name):
-        return getattr(self.__dict__["_function"], name)
+        return getattr(self.__dict__["__wrapped__"], name)
 
     def __repr__(self):
-        return repr(self._function)
+        return repr(self.__wrapped__)
 
     def __reduce__(self):
         # Arrives as the function itself, also where nothing is traced.
-        return copy.copy, (self._function,)
+        return copy.copy, (self.__wrapped__,)
 
 
 class Method:

@@ -15,19 +15,13 @@ class Patches:
         setattr(owner, name, value)
         self.done.append((owner, name, own))
 
-    def set_item(self, items, at, value):
-        self.done.append((items, at, items[at]))
-        items[at] = value
-
     def undo(self):
         while self.done:
             owner, name, old = self.done.pop()
             try:
-                if isinstance(name, int):
-                    owner[name] = old
-                elif old is MISSING:
+                if old is MISSING:
                     delattr(owner, name)
                 else:
                     setattr(owner, name, old)
-            except (AttributeError, TypeError, IndexError):
+            except (AttributeError, TypeError):
                 pass

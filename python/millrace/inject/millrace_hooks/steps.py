@@ -8,39 +8,88 @@ list are replaced, by something that behaves and pickles as they do.
 
 Steps do not nest: of transforms that call transforms, the outer one counts,
 unless it is a chain (`transforms`), whose members count.
+
+Nothing of the program's is kept: what is known of an object is known by its
+id, and forgotten when it is gone.
 """
 import functools
+import weakref
 
 from . import writer as w
 from .own import Function, Method
+from .patches import MISSING
 from .writer import local
 
 DEEP = 6            # data sets within data sets within ...
 MOST_KNOWN = 10000  # objects; a program may make new ones for each sample
 
-_numbers = {}       # id of an object -> the step's number
+_alive = {}         # id of an object -> a weak reference to it
+_numbers = {}       # and the step's number
 _chains = set()     # ids of those whose members count
-_kept = []          # so that no id is used twice
+_holders = set()    # ids of those with lists in which we have put something
 _classes = {}       # class -> its __call__ is timed
+_attributes = []    # that stand in classes
+
+
+def _gone(i, _reference=None):
+    _alive.pop(i, None)
+    _numbers.pop(i, None)
+    _chains.discard(i)
+    _holders.discard(i)
+
+
+def _known(x):
+    """Things may be known of it, by its id. False of an object that does not
+    say when it is gone (as with __slots__): another may have its id then."""
+    i = id(x)
+    if i not in _alive:
+        if len(_alive) >= MOST_KNOWN:
+            return False
+        try:
+            _alive[i] = weakref.ref(x, functools.partial(_gone, i))
+        except TypeError:
+            return False
+    return True
 
 
 def forget():
-    for known in (_numbers, _chains, _kept, _classes):
+    for i in list(_holders):
+        holder = _alive.get(i)
+        _put_back(holder and holder())
+    for known in (_alive, _numbers, _chains, _holders, _classes, _attributes):
         known.clear()
+
+
+def _put_back(holder):
+    for items in _held(holder).values():
+        if not isinstance(items, list):
+            continue
+        for at, item in enumerate(items):
+            if type(item) is Function:
+                items[at] = item.__wrapped__
+
+
+def let_go():
+    """A data set is used no more: what it held is not kept for the next."""
+    for a in list(_attributes):
+        a.made = None, None
 
 
 class Attribute:
     """Stands in a data set's class for an attribute that holds a function:
     within a sample it is timed, else it is what was put there."""
 
-    def __init__(self, name, step, default):
-        self.name, self.step, self.default = name, step, default
+    def __init__(self, name, step, instead):
+        """step: its name, or None for the function's; instead: what the class
+        has of that name, or MISSING."""
+        self.name, self.step, self.instead = name, step, instead
         self.made = None, None      # for the value that was met last
 
     def __get__(self, obj, kind=None):
-        if obj is None:
-            return self.default
-        value = vars(obj).get(self.name, self.default)
+        value = MISSING if obj is None else dict.get(vars(obj), self.name,
+                                                     MISSING)
+        if value is MISSING:
+            return self.inherited(obj, kind)
         if not local.own.open:
             return value
         of, function = self.made
@@ -49,8 +98,18 @@ class Attribute:
         if not callable(value) or id(value) in _numbers \
                 or id(value) in _chains:
             return value
-        self.made = value, Function(value, self.step, local)
-        return self.made[1]
+        step = w.writer.step(self.step or _name(value))
+        function = Function(value, step, local)
+        self.made = value, function
+        return function
+
+    def inherited(self, obj, kind):
+        """Of an object that has none of its own."""
+        if self.instead is MISSING:
+            raise AttributeError(
+                f"{kind.__name__!r} object has no attribute {self.name!r}")
+        get = getattr(type(self.instead), "__get__", None)
+        return get(self.instead, obj, kind) if get else self.instead
 
     def __set__(self, obj, value):
         vars(obj)[self.name] = value
@@ -62,25 +121,45 @@ class Attribute:
             raise AttributeError(self.name) from None
 
 
+def _ask(x, name):
+    """For an attribute of the program's object, which may do anything then."""
+    try:
+        return getattr(x, name, None)
+    except Exception:
+        return None
+
+
+def _held(x):
+    """What an object holds, by name."""
+    try:
+        inner = dict(vars(x))
+    except Exception:
+        return {}
+    return {n: v for n, v in inner.items() if isinstance(n, str)}
+
+
 def _name(x):
     if isinstance(x, functools.partial):
         return _name(x.func)
-    if isinstance(x, type):
-        return x.__name__
-    name = getattr(x, "original_name", None) or getattr(x, "__name__", None)
-    if not isinstance(name, str):
-        name = type(x).__name__
-    return name.strip("<>") or "step"
+    for name in "original_name", "__name__":
+        name = _ask(x, name)
+        if isinstance(name, str) and name.strip("<>"):
+            return name.strip("<>")
+    return type(x).__name__
+
+
+def _module(kind):
+    name = _ask(kind, "__module__")
+    return name if isinstance(name, str) else ""
 
 
 def members(x):
     """What a chain of transforms consists of, or None."""
     kind = type(x)
-    if kind.__module__.startswith("torch.nn.") and kind.__name__ in (
+    if _module(kind).startswith("torch.nn.") and kind.__name__ in (
             "Sequential", "ModuleList"):
         return list(x)
-    # Not getattr(): an object may do anything when it is asked.
-    own = vars(x) if hasattr(x, "__dict__") else {}
+    own = _held(x)
     inner = own.get("transforms")
     if isinstance(inner, (list, tuple)):
         return inner
@@ -102,7 +181,6 @@ class Steps:
 
     def __init__(self, patches):
         self.patches = patches
-        self.seen = {}
 
     def time_class(self, kind):
         """False where that cannot be done."""
@@ -110,13 +188,16 @@ class Steps:
             return _classes[kind]
         call = getattr(kind, "__call__", None)
         _classes[kind] = False
-        if call is None or kind.__module__ in ("builtins", "functools"):
+        if call is None or _module(kind) in ("builtins", "functools"):
             return False
+
+        @w.without("some steps")
+        def unknown(obj):
+            return w.writer.step(_name(obj))
 
         try:
             self.patches.set(kind, "__call__", Method(
-                call, _numbers, _chains, local,
-                lambda obj: w.writer.step(_name(obj))))
+                call, _numbers, _chains, local, unknown))
         except (AttributeError, TypeError):
             return False
         _classes[kind] = True
@@ -126,23 +207,21 @@ class Steps:
         """True: it is timed as a step."""
         if not self.time_class(type(x)):
             return False
-        if len(_kept) < MOST_KNOWN and id(x) not in _numbers:
+        if id(x) not in _numbers and _known(x):
             _numbers[id(x)] = w.writer.step(name)
-            _kept.append(x)
         return True
 
     def chain(self, x):
         """The members of this one are steps."""
-        if id(x) in _chains or len(_kept) >= MOST_KNOWN:
+        if id(x) in _chains or not _known(x):
             return
         _chains.add(id(x))
-        _kept.append(x)
-        self.list(members(x))
+        self.list(members(x), x)
 
-    def list(self, items):
+    def list(self, items, holder):
         count = {}
         for at, item in enumerate(items):
-            if item is None or isinstance(item, Function):
+            if item is None or type(item) is Function:
                 continue
             if _is_chain(item):
                 self.chain(item)
@@ -152,68 +231,73 @@ class Steps:
             if count[name] > 1:
                 name += f" {count[name]}"
             if not self.member(item, name) and isinstance(items, list) \
-                    and callable(item):
-                self.patches.set_item(items, at,
-                                      Function(item, w.writer.step(name),
-                                               local))
+                    and callable(item) and _known(holder):
+                _holders.add(id(holder))
+                items[at] = Function(item, w.writer.step(name), local)
 
-    def attribute(self, obj, attribute, name):
+    def attribute(self, obj, attribute, name=None):
         """A function that the data set holds."""
         kind = type(obj)
-        default = getattr(kind, attribute, None)
-        if isinstance(default, Attribute):
+        instead = next((vars(k)[attribute] for k in kind.__mro__
+                        if attribute in vars(k)), MISSING)
+        if hasattr(type(instead), "__set__"):   # as one of ours has
             return
+        new = Attribute(attribute, name, instead)
         try:
-            self.patches.set(kind, attribute, Attribute(
-                attribute, w.writer.step(name), default))
+            self.patches.set(kind, attribute, new)
+            _attributes.append(new)
         except (AttributeError, TypeError):
             pass
 
-    def transform(self, obj, attribute, x):
+    def transform(self, obj, attribute, x, seen):
         """Something that is called transform."""
         if isinstance(x, (list, tuple)):
-            self.list(x)
+            self.list(x, obj)
         elif members(x) is not None:
             self.chain(x)
         elif self.holds_transforms(x):
-            self.look(x, 1)
+            self.look(x, 1, seen)
         elif callable(x) and not self.member(x, _name(x)):
-            self.attribute(obj, attribute, _name(x))
+            self.attribute(obj, attribute)
 
     @staticmethod
     def holds_transforms(x):
-        inner = vars(x) if hasattr(x, "__dict__") else {}
         return any("transform" in n and v is not None
-                   for n, v in inner.items()) and not callable(
-                       getattr(x, "__wrapped__", None))
+                   for n, v in _held(x).items()) and not callable(
+                       _ask(x, "__wrapped__"))
 
-    def look(self, obj, depth=0):
+    def look(self, obj, depth=0, seen=None):
         """Look through a data set, and those within it."""
-        if id(obj) in self.seen or depth > DEEP:
+        seen = set() if seen is None else seen
+        if id(obj) in seen or depth > DEEP:
             return
-        self.seen[id(obj)] = obj
-        inner = vars(obj) if hasattr(obj, "__dict__") else {}
-        for name, value in list(inner.items()):
-            low = name.lower()
-            if value is None or isinstance(value, (str, bytes, int, float)):
-                continue
-            if low == "loader" and callable(value):
-                self.attribute(obj, name, w.READ)
-            elif "transform" in low or low.startswith("aug"):
-                self.transform(obj, name, value)
-            elif low.endswith("datasets") and isinstance(value,
-                                                         (list, tuple)):
-                for x in value[:64]:
-                    self.look(x, depth + 1)
-            elif members(value) is not None and callable(value):
-                self.chain(value)
-            elif hasattr(type(value), "__getitem__") \
-                    and hasattr(value, "__dict__") \
-                    and not hasattr(type(value), "shape"):
-                self.look(value, depth + 1)
+        seen.add(id(obj))
+        for name, value in _held(obj).items():
+            if value is not None and not isinstance(value, (str, bytes, int,
+                                                            float)):
+                self.found(obj, name, value, depth, seen)
+
+    @w.without("some steps")
+    def found(self, obj, name, value, depth, seen):
+        """A data set holds this by that name."""
+        low = name.lower()
+        if low == "loader" and callable(value):
+            self.attribute(obj, name, w.READ)
+        elif "transform" in low or low.startswith("aug"):
+            self.transform(obj, name, value, seen)
+        elif low.endswith("datasets") and isinstance(value, (list, tuple)):
+            for x in value[:64]:
+                self.look(x, depth + 1, seen)
+        elif members(value) is not None and callable(value):
+            self.chain(value)
+        elif hasattr(type(value), "__getitem__") \
+                and _ask(value, "__dict__") is not None \
+                and not hasattr(type(value), "shape"):
+            self.look(value, depth + 1, seen)
 
     def watch(self, kind):
         """Members of objects of this class are steps, wherever they are."""
+        @w.without("some steps")
         def unknown(obj):
             if members(obj) is not None:
                 self.chain(obj)

@@ -11,8 +11,11 @@ process that this one works for) and LIVE (u32s: processes that still ran
 when this one ended, which thus end without a word).
 """
 import atexit
+import collections
+import functools
 import itertools
 import json
+import operator
 import os
 import struct
 import sys
@@ -24,8 +27,9 @@ from . import counters
 from .own import CHUNK, FAILED, NO_BATCH, NO_SAMPLE, Own  # noqa: F401
 
 BATCH, WAIT_IN, COLLATE = 1, 5, 7
-NEXT, CONSUME, PIN, START = 8, 9, 11, 12
+NEXT, CONSUME, WORK, PIN, START = 8, 9, 10, 11, 12
 READ = "read"       # the step with the number 0
+LOOK = 10**9        # ns between two looks whether the file is still there
 
 now = time.monotonic_ns
 _chunk = struct.Struct("<4s4sIIII").pack
@@ -73,44 +77,63 @@ def header():
                        time.time_ns(), boot.ljust(8, b"\0"), *rank())
 
 
+def plain(x):
+    """What JSON has for a number that is not Python's own, or a text."""
+    try:
+        return operator.index(x)
+    except TypeError:
+        return str(x)
+
+
 class Local(threading.local):
     def __init__(self):
         self.own = Own(flush)   # one look is slow enough
+        self.asked = None       # the loader that it has a batch of
 
 
 class Writer:
-    """A process's file. All its methods may be called by any thread."""
+    """A process's file. All its methods may be called by any thread, and in
+    the midst of one another: by the handler of a signal, or by what the
+    garbage collector takes away just then. So none waits for a lock: what is
+    to be written is put in line, and whoever has the lock writes it all."""
 
-    def __init__(self, folder, names=(READ,)):
-        self.folder, self.works_for = folder, 0
+    def __init__(self, folder, names=None):
+        """names: steps that have their numbers already."""
+        self.folder, self.path, self.works_for = folder, None, 0
         self.pid = os.getpid()
         self.lock = threading.Lock()
         self.fd = -1
+        self.looked = 0         # when it was asked whether it is still there
         self.off = False        # it ended, or could not go on
-        self.pending = []       # chunks that come before the next spans
-        self.left = []          # (thread, its last sums) of some that ended
-        self.threads = 0
-        self.names = {}
+        self.line = collections.deque()     # chunks
+        self.left = collections.deque()     # (thread, its last sums), ended
+        self.begun = set()      # numbers of threads
+        self.names = dict(names or {READ: 0})
+        self.steps = itertools.count(max(self.names.values()) + 1)
         self.written = self.lost = 0
-        for name in names:
-            self.step(name)
+        for name, number in self.names.items():
+            self.put_name(name, number)
+
+    def put(self, kind, thread, body):
+        self.line.append(chunk(kind, thread, body))
+
+    def put_name(self, name, number):
+        name = name if number < 255 else "others"
+        self.put(b"NAME", 0, bytes([number])
+                 + name.encode(errors="replace")[:200])
 
     def step(self, name):
         """The number of a step; those beyond 254 share the last one."""
-        with self.lock:
-            number = self.names.get(name)
-            if number is None:
-                number = min(len(self.names), 255)
-                self.names[name] = number
-                if number == 255:
-                    name = "others"
-                self.pending.append(chunk(
-                    b"NAME", 0, bytes([number]) + name.encode()[:200]))
-            return number
+        number = self.names.get(name)
+        if number is None:
+            number = min(next(self.steps), 255)
+            self.put_name(name, number)
+            # another thread may have been as quick: both numbers are its own
+            number = self.names.setdefault(name, number)
+        return number
 
     def meta(self, values):
-        with self.lock:
-            self.pending.append(chunk(b"META", 0, json.dumps(values).encode()))
+        self.put(b"META", 0, json.dumps(values, default=plain).encode())
 
     def flush(self, own, last=False):
         """Write what this thread has; `last`: it ends."""
@@ -121,66 +144,87 @@ class Writer:
             told = c.records()
             if last:
                 c.close()
-        if not spans and not told:
+        if self.off or not spans and not told:
             return
-        with self.lock:
-            if self.off:
-                return
-            if not own.number:
-                self.begin_thread(own)
-            for at in range(0, len(spans), CHUNK):
-                self.pending.append(chunk(b"SPAN", own.number,
-                                          spans[at:at + CHUNK]))
-            if own.slow.keys:       # of samples before it
-                self.pending.append(chunk(b"KEYS", own.number,
-                                          own.slow.keys))
-                own.slow.keys = b""
-            if c:
-                c.number = own.number
-            if told:
-                self.pending.append(chunk(b"CNTR", own.number, told))
-            self.take_left()
-            self.write(len(spans) // 32)
-
-    def take_left(self):
-        """With the lock held."""
-        while self.left:
-            number, told = self.left.pop()
-            self.pending.append(chunk(b"CNTR", number, told))
+        if own.number not in self.begun:
+            self.begin_thread(own)
+        for at in range(0, len(spans), CHUNK):
+            self.put(b"SPAN", own.number, spans[at:at + CHUNK])
+        if own.slow.keys:       # of samples before it
+            keys, own.slow.keys = own.slow.keys, b""
+            self.put(b"KEYS", own.number, keys)
+        if c:
+            c.number = own.number
+        if told:
+            self.put(b"CNTR", own.number, told)
+        self.write()
+        if self.off and c:
+            c.close()
 
     def begin_thread(self, own):
-        self.threads += 1
-        own.number = self.threads
+        own.number = next(_threads)
         me = threading.current_thread()
         role = own.role or "consumer"
         name = own.name or ("main" if me is threading.main_thread()
                             else me.name)
         what = {"name": name, "role": role, "pid": os.getpid(),
                 "tid": threading.get_native_id()}
-        self.pending.append(chunk(b"THRD", own.number,
-                                  json.dumps(what).encode()))
+        self.put(b"THRD", own.number, json.dumps(what).encode())
+        self.begun.add(own.number)
 
-    def write(self, spans):
-        """All that is pending, with the lock held."""
-        data = b"".join(self.pending)
-        self.pending = []
+    def write(self):
+        """All that is in line. Where somebody is at it, they will find this
+        as well: they look again when they have let go of the lock."""
+        while self.line and self.lock.acquire(False):
+            try:
+                self.write_out(self.take_line())
+            finally:
+                self.lock.release()
+
+    def take_line(self):
+        """With the lock held: the chunks, which are in line no more."""
+        while self.left:
+            number, told = self.left.popleft()
+            self.put(b"CNTR", number, told)
+        chunks = [self.line.popleft() for _ in range(len(self.line))]
+        self.written += sum(len(c) - 24 for c in chunks
+                            if c[4:8] == b"SPAN") // 32
+        return chunks
+
+    def write_out(self, chunks):
+        """With the lock held."""
+        data = b"".join(chunks)
         try:
             if self.fd < 0:
                 data = self.open() + data
+            elif self.is_removed():
+                self.off = True
+                os.close(self.fd)
+                self.fd = -1
+                return
             while data:
                 data = data[os.write(self.fd, data):]
-            self.written += spans
         except OSError as e:
             self.stop(e)
+
+    def is_removed(self):
+        """The part of the program that was recorded has ended, and this
+        process goes on: a worker that stays. Asked once a second."""
+        at = now()
+        if at - self.looked < LOOK:
+            return False
+        self.looked = at
+        return os.fstat(self.fd).st_nlink == 0 \
+            and not os.path.exists(self.path)
 
     def open(self):
         """Make the file; its first bytes."""
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND
         for again in itertools.count():
             name = str(os.getpid()) + (f"-{again}" if again else "") + ".mrt"
+            self.path = os.path.join(self.folder, name)
             try:
-                self.fd = os.open(os.path.join(self.folder, name),
-                                  flags | os.O_CLOEXEC, 0o666)
+                self.fd = os.open(self.path, flags | os.O_CLOEXEC, 0o666)
                 break
             except FileExistsError:     # a number that was used before
                 continue
@@ -193,19 +237,23 @@ class Writer:
     def stop(self, error):
         """The program goes on; one of its processes says what happened."""
         self.off = True
+        self.say("stopped", f"tracing stops, the program goes on: "
+                 f"{self.folder}: {error.strerror or error}")
+
+    def say(self, name, text):
+        """By the first of the trace's processes that has it to say; `name`
+        is that of a file by which the others know."""
         if not os.path.isdir(self.folder):
             return      # the command that was traced has long ended
         try:
-            os.close(os.open(os.path.join(self.folder, "stopped"),
+            os.close(os.open(os.path.join(self.folder, name),
                              os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
         except FileExistsError:
             return
         except OSError:
             pass
         try:
-            print(f"millrace: tracing stops, the program goes on: "
-                  f"{self.folder}: {error.strerror or error}",
-                  file=sys.stderr, flush=True)
+            print("millrace:", text, file=sys.stderr, flush=True)
         except Exception:
             pass
 
@@ -216,21 +264,26 @@ class Writer:
         for ending in endings:
             ending()
         flush(True)
-        with self.lock:
-            if self.off:
-                return
-            if self.fd >= 0:
-                self.take_left()
-                live = children()
-                if live:
-                    self.pending.append(chunk(b"LIVE", 0, struct.pack(
-                        f"<{len(live)}I", *live)))
-                self.pending.append(chunk(b"DONE", 0, struct.pack(
-                    "<QQQ", self.written, self.lost, now())))
-                self.write(0)
-            if self.fd >= 0:
-                os.close(self.fd)
-            self.off = True
+        off, self.off = self.off, True
+        if off or self.fd < 0:
+            return
+        # Who writes is soon done, unless this was called in their midst.
+        alone = self.lock.acquire(timeout=1)
+        self.write_out([*self.take_line(), *self.last()])
+        if alone:
+            os.close(self.fd)
+            self.fd = -1
+            self.lock.release()
+
+    def last(self):
+        """The chunks that end the file."""
+        live, chunks = children(), []
+        if live:
+            chunks.append(chunk(b"LIVE", 0,
+                                struct.pack(f"<{len(live)}I", *live)))
+        chunks.append(chunk(b"DONE", 0, struct.pack(
+            "<QQQ", self.written, self.lost, now())))
+        return chunks
 
 
 def children():
@@ -261,6 +314,23 @@ def at_end(function):
 
 # ---- the writer of this process ----
 
+def without(what):
+    """The program comes first: where the function fails it goes on without
+    `what`, which is said once."""
+    def wrap(function):
+        @functools.wraps(function)
+        def safe(*args):
+            try:
+                return function(*args)
+            except Exception as e:
+                if writer is not None:
+                    writer.say("without-" + what.replace(" ", "-"),
+                               f"the trace is without {what}: {e!r}")
+        return safe
+    return wrap
+
+
+@without("some spans")
 def flush(last=False):
     if writer is not None:
         writer.flush(local.own, last)
@@ -270,6 +340,7 @@ writer = None
 local = Local()
 endings = []        # to be called before the file is closed
 forks = []          # and in a child that was forked
+_threads = itertools.count(1)     # some outlive a writer
 _numbers = itertools.count()
 _spare = []
 
@@ -297,7 +368,7 @@ def on():
 
 def _after_fork():
     """A child has a file of its own, and nothing that its parent saw."""
-    global writer
+    global writer, _threads
     counters.forked()
     if writer is None:
         return
@@ -307,8 +378,9 @@ def _after_fork():
         except OSError:
             pass
     # Numbers of steps that were looked up before stay as they are.
-    old, writer = writer, Writer(writer.folder, list(writer.names))
+    old, writer = writer, Writer(writer.folder, writer.names)
     writer.off = old.off
+    _threads = itertools.count(1)
     local.own = Own(flush)
     for forked in forks:
         forked()
@@ -319,7 +391,10 @@ os.register_at_fork(after_in_child=_after_fork)
 
 def take_number():
     """The number of the next batch."""
-    return _spare.pop() if _spare else next(_numbers)
+    try:
+        return _spare.pop()
+    except IndexError:
+        return next(_numbers)
 
 
 def give_back(number):
