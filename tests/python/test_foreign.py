@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tracing of PyTorch programs that know nothing of it: times that are known
 because the programs sleep, and programs that end in all the ways they can."""
+import json
 import os
 import resource
 import signal
