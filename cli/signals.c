@@ -2,6 +2,7 @@
 /* Signals that ask a command to stop. */
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <time.h>
 
 #include "cli.h"
@@ -10,7 +11,8 @@
 /* Seconds after which a command that was asked to stop must be hanging. */
 enum { HANGS = 10 };
 
-static volatile sig_atomic_t stopped, since;
+/* Any thread may be the one that a signal finds. */
+static atomic_int stopped, since;
 
 bool cli_stopped(void)
 {
@@ -41,8 +43,8 @@ static void stop_once(int sig)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	if (!stopped) {
-		stopped = sig;
-		since = (sig_atomic_t)now.tv_sec;
+		since = (int)now.tv_sec;
+		stopped = sig; /* last: it says that the other one is set */
 	} else if (now.tv_sec - since >= HANGS) {
 		signal(sig, SIG_DFL);
 		raise(sig); /* comes when this one has returned */
