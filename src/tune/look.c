@@ -12,6 +12,7 @@
 #include "core/mem.h"
 #include "pipe/fetch.h"
 #include "pipe/loader.h"
+#include "pipe/runs.h"
 #include "pipe/split.h"
 #include "tune/tuner.h"
 
@@ -59,7 +60,7 @@ static void add_split(struct mr_tuning *t, const char *name, int until)
 
 	s->stage = t->splits++ - 1;
 	s->until = until;
-	s->requests = 1;
+	s->requests = s->in_turn = 1;
 	snprintf(s->name, sizeof(s->name), "%s", name);
 	s->codecs = 1;
 	s->codec[0] = (struct mr_tune_codec){
@@ -91,6 +92,21 @@ static int take_apart(struct mr_tuning *t, const struct mr_pipeline *p,
 	return e ? e : word(p, end, p->n, &t->tail, err);
 }
 
+/* Requests for a sample when a set is made: where samples lie end to end, that
+ * reads neighbours together, in whatever order the job is. */
+static double reads_in_turn(struct mr_loader *l)
+{
+	struct mr_runs runs;
+	uint64_t n;
+
+	l->order.kind = MR_ORDER_SEQUENTIAL;
+	l->order.ranks = 1;
+	mr_runs_init(&runs, l, mr_fetch_bytes(l->budget.max));
+	n = runs.samples;
+	mr_runs_fini(&runs);
+	return n > 1 ? 1 / (double)n : 1;
+}
+
 static int open_job(struct mr_tuner *u, const char *pipeline,
 		    struct mr_err *err)
 {
@@ -117,6 +133,7 @@ static int open_job(struct mr_tuner *u, const char *pipeline,
 	made = l->plan.source->flags & MR_SOURCE_MADE;
 	t->split[0].direct = !l->plan.source->locate && !made;
 	t->split[0].made = made ? MR_MADE_AHEAD : 0;
+	t->split[0].in_turn = reads_in_turn(l);
 	mr_loader_close(l);
 	return e;
 }

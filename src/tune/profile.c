@@ -250,8 +250,8 @@ static int time_storage(struct mr_tuner *u, struct mr_tune_split *s,
 		e = mr_tuner_time(u, &warm, &s->alone, NULL, err);
 	if (!e)
 		e = mr_tuner_time(u, &r, &s->cold, NULL, err);
-	r.order = MR_ORDER_BLOCK;
-	if (!e && s->stage >= 0 && t->other_order)
+	r.order = s->stage < 0 ? MR_ORDER_SEQUENTIAL : MR_ORDER_BLOCK;
+	if (!e && (s->stage < 0 ? s->in_turn < 1 : t->other_order))
 		e = mr_tuner_time(u, &r, &s->block, NULL, err);
 	mr_str_fini(&text);
 	return e;

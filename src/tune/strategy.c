@@ -269,17 +269,14 @@ static double storage_rate(const struct mr_tuning *t,
 	return seconds > 0 && depth(t, s, n) > 0 ? 1 / seconds : 0;
 }
 
-/* Seconds in which a thread waits for the storage, where it reads by itself.
- * What it does with the bytes is among the steps. */
-static double waiting_seconds(const struct mr_tuning *t,
-			      const struct mr_strategy *s)
+/* Seconds in which a thread waits for what it reads by itself. What it does
+ * with the bytes is among the steps. */
+static double wait_of(const struct mr_tuning *t, const struct mr_strategy *s)
 {
 	const struct mr_tune_split *sp = split_of(t, s);
 	const struct mr_storage_limits *l = &t->limits;
 	double each;
 
-	if (depth(t, s, t->samples) > 0)
-		return 0;
 	if (*t->profile)
 		return l->latency +
 		       (l->stream > 0 ? mr_strategy_bytes(t, s) / l->stream :
@@ -288,6 +285,12 @@ static double waiting_seconds(const struct mr_tuning *t,
 	if (sp->alone.n)
 		each -= 1 / sp->alone.mean / codec_of(t, s)->ratio;
 	return each > 0 ? t->threads * each : 0; /* all of them were at it */
+}
+
+static double waiting_seconds(const struct mr_tuning *t,
+			      const struct mr_strategy *s)
+{
+	return depth(t, s, t->samples) > 0 ? 0 : wait_of(t, s);
 }
 
 /* Seconds that the threads take for a sample, and its storage, add up by the
@@ -430,13 +433,51 @@ static double cache_bytes(const struct mr_tuning *t,
 	return ceil(s->cache_share * all);
 }
 
+/* Whatever the job does, a set is made in the source's own order, ahead. */
+static double source_depth(const struct mr_tuning *t)
+{
+	const struct mr_tune_split *sp = &t->split[0];
+	const struct mr_fetch_load load = { .memory = (size_t)t->budget,
+					    .bytes = sp->bytes,
+					    .requests = sp->in_turn };
+
+	if (sp->direct || sp->made > 0)
+		return sp->made;
+	return *t->profile ? mr_fetch_depth(&load) : MR_HELD_MAX;
+}
+
+double mr_tuning_source_rate(const struct mr_tuning *t)
+{
+	const struct mr_tune_split *sp = &t->split[0];
+	const struct mr_figure *f = sp->block.n ? &sp->block : &sp->cold;
+
+	if (!t->splits)
+		return 0;
+	if (*t->profile)
+		return mr_model_storage(&t->limits, sp->bytes, sp->in_turn,
+					source_depth(t));
+	return f->n && source_depth(t) > 0 ? f->mean : 0;
+}
+
+/* Seconds of a thread that makes a set. */
+static double making_seconds(const struct mr_tuning *t,
+			     const struct mr_strategy *set)
+{
+	const struct mr_tune_split *sp = split_of(t, set);
+	const struct mr_tune_codec *c = codec_of(t, set);
+	const struct mr_strategy source = { .order = t->order };
+	double seconds = t->threads / sp->offline.mean;
+
+	if (!(source_depth(t) > 0))
+		seconds += wait_of(t, &source);
+	return seconds + (c->pack > 0 ? sp->plain / c->pack : 0);
+}
+
 void mr_strategy_predict(const struct mr_tuning *t, struct mr_strategy *s)
 {
 	const struct mr_strategy set = mr_strategy_set(s);
-	const struct mr_strategy source = { .order = t->order };
 	const struct mr_tune_split *sp = split_of(t, &set);
-	const struct mr_tune_codec *c = codec_of(t, &set);
-	double n = (double)t->samples, make;
+	double n = (double)t->samples;
 	double stored = s->mixed ? s->part * n : sp->stage < 0 ? 0 : n;
 
 	s->cache_share = mr_strategy_share(t, s);
@@ -452,17 +493,7 @@ void mr_strategy_predict(const struct mr_tuning *t, struct mr_strategy *s)
 	s->offline = 0;
 	if (sp->stage < 0 || !(sp->offline.mean > 0))
 		return;
-	make = t->threads / sp->offline.mean + waiting_seconds(t, &source);
-	if (c->pack > 0)
-		make += sp->plain / c->pack;
-	s->offline = stored /
-		     mr_model_meet(t->threads / make, mr_tuning_source_rate(t));
-}
-
-double mr_tuning_source_rate(const struct mr_tuning *t)
-{
-	/* in the source's own order, which is no worse */
-	const struct mr_strategy s = { .order = t->order };
-
-	return t->splits ? storage_rate(t, &s, t->samples) : 0;
+	s->offline =
+		stored / mr_model_meet(t->threads / making_seconds(t, &set),
+				       mr_tuning_source_rate(t));
 }

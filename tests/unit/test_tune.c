@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "analyze/model.h"
 #include "core/mem.h"
 #include "core/rng.h"
 #include "tune/tuning.h"
@@ -35,6 +36,7 @@ static void add_split(struct mr_tuning *t, const char *name, double bytes,
 		.bytes = bytes,
 		.plain = bytes,
 		.requests = 1,
+		.in_turn = 1,
 		.offline = about(offline),
 		.ahead = about(rest),
 		.points = 2,
@@ -268,6 +270,29 @@ static void test_who_is_not_read_ahead_for_waits(void **state)
 	s = find(&t, 3, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_NONE, 0);
 	assert_near(s->warm, 2 / (2.0 / 8000 + 2 * (1e-2 - 1e-4)), 0.001);
 	done(&t);
+}
+
+/* Of a shuffled job, too, since a set is made in the source's own order. */
+static void test_a_set_is_made_by_reading_neighbours_together(void **state)
+{
+	struct mr_tuning t;
+
+	(void)state;
+	for (int way = 0; way < 3; way++) {
+		photos(&t);
+		t.split[0].in_turn = 0.1;
+		if (way < 2)
+			limit(&t, "disk", 0, 50, 0);
+		if (way == 1) /* which is the job's */
+			t.fetch = MR_FETCH_DIRECT;
+		t.split[0].cold = about(50);
+		t.split[0].block = about(500);
+		judge(&t);
+		assert_near(t.strategy[t.online].warm, 50, 0.03);
+		assert_near(t.strategy[t.offline].offline,
+			    1e6 / mr_model_meet(900, 500), 0.001);
+		done(&t);
+	}
 }
 
 static void test_neighbours_share_a_request_in_block_order(void **state)
@@ -970,6 +995,8 @@ int main(void)
 		cmocka_unit_test(
 			test_as_many_requests_are_in_flight_as_memory_holds),
 		cmocka_unit_test(test_who_is_not_read_ahead_for_waits),
+		cmocka_unit_test(
+			test_a_set_is_made_by_reading_neighbours_together),
 		cmocka_unit_test(
 			test_neighbours_share_a_request_in_block_order),
 		cmocka_unit_test(
