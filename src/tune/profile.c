@@ -266,7 +266,7 @@ static int profile_split(struct mr_tuner *u, int i, struct mr_err *err)
 
 	mr_tuner_tell(u, i ? s->name : "all online");
 	if (i)
-		e = mr_tuner_store(u, &at, dir, sizeof(dir), s, err);
+		e = mr_tuner_store(u, &at, dir, sizeof(dir), err);
 	text = mr_strategy_text(u->t, &at, dir, 0, 0);
 	if (!e && !text)
 		e = mr_err_nomem(err, 1);
