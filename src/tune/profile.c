@@ -14,9 +14,11 @@
 #include "tune/tuner.h"
 
 enum {
-	CODEC_SAMPLES = 16, /* that codecs are tried on */
+	CODEC_SAMPLES = 64, /* that codecs are tried on, if the time allows */
 	READ_AT_ONCE = 16,  /* of a storage that is read by itself */
 };
+
+#define BATCH 64e6 /* bytes of our own batches */
 
 /* Seconds, at a scale of 1. */
 #define CURVE 0.4
@@ -32,15 +34,14 @@ enum {
 #define CODECS	1.5
 #define THIN	0.4
 
-/* So many in a batch, or as few as the job has: of large samples more may not
- * fit, and what is stored may be larger than what the job's batches have. */
+/* So many in a batch, of large samples fewer: what is stored may be larger than
+ * what the job's batches have. */
 static int few(const struct mr_tuning *t, const struct mr_tune_split *s,
 	       int most)
 {
-	double fit = t->budget / 4 / (s->plain > 1 ? s->plain : 1);
+	double room = t->budget / 4 < BATCH ? t->budget / 4 : BATCH;
+	double fit = room / (s->plain > 1 ? s->plain : 1);
 
-	if (t->batch < (uint64_t)most)
-		most = (int)t->batch;
 	return fit < 1 ? 1 : fit < most ? (int)fit : most;
 }
 
