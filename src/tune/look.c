@@ -107,6 +107,27 @@ static double reads_in_turn(struct mr_loader *l)
 	return n > 1 ? 1 / (double)n : 1;
 }
 
+/* After which splits samples are of one size. */
+static void find_even(struct mr_tuning *t, const struct mr_plan *p)
+{
+	bool even[MR_MAX_FIELDS] = { 0 };
+	int step = 0;
+
+	for (int i = 0; i < p->in.n; i++)
+		even[p->in.item[i].id] = mr_spec_fixed(&p->in.item[i].spec);
+	for (int k = 1; k < t->splits; k++) {
+		struct mr_tune_split *s = &t->split[k];
+
+		for (; step < p->steps &&
+		       p->step[step].stage <= s->stage + t->deferred;
+		     step++)
+			even[p->step[step].field] = p->step[step].fixed;
+		s->even = true;
+		for (int i = 0; i < p->in.n; i++)
+			s->even &= even[p->in.item[i].id];
+	}
+}
+
 static int open_job(struct mr_tuner *u, const char *pipeline,
 		    struct mr_err *err)
 {
@@ -130,6 +151,7 @@ static int open_job(struct mr_tuner *u, const char *pipeline,
 	u->local =
 		(l->plan.source->locate && !u->remote) || l->plan.source->file;
 	e = t->pipeline ? take_apart(t, l->pipeline, err) : MR_ENOMEM;
+	find_even(t, &l->plan);
 	made = l->plan.source->flags & MR_SOURCE_MADE;
 	t->split[0].direct = !l->plan.source->locate && !made;
 	t->split[0].made = made ? MR_MADE_AHEAD : 0;

@@ -13,7 +13,8 @@
 #include "store/shard.h"
 #include "tune/tuning.h"
 
-#define SPARE 1.03
+#define SPARE  1.03
+#define LARGER 1.05
 
 bool mr_strategy_alike(const struct mr_strategy *a, const struct mr_strategy *b)
 {
@@ -122,13 +123,12 @@ static double thread_seconds(const struct mr_tuning *t,
  * share one. In block order the set is turned in each epoch, and a run in two
  * parts lies across its end. */
 static double shared(const struct mr_tuning *t, const struct mr_strategy *s,
-		     uint64_t n, uint64_t block)
+		     double bytes, uint64_t n, uint64_t block)
 {
 	struct mr_order o = { .kind = s->order,
 			      .n = n,
 			      .ranks = t->ranks > 1 ? t->ranks : 1,
 			      .block = block };
-	double bytes = mr_strategy_bytes(t, s);
 	uint64_t run;
 
 	if (!(bytes >= 1))
@@ -142,23 +142,31 @@ static double shared(const struct mr_tuning *t, const struct mr_strategy *s,
 			       (double)n);
 }
 
-/* Blocks are whole runs, and how long a run can be is known within a sample or
- * so: numbers that many others divide. */
+/*
+ * Blocks are whole runs, and how long a run can be is known within a sample or
+ * so, since a loader looks at some only: numbers that many others divide, and
+ * of these the one that is good for samples that are a little larger, too.
+ */
 static const uint64_t blocks[] = { 240, 120, 60, 48, 36, 24, 12, 8 };
 
 uint64_t mr_tuning_block(const struct mr_tuning *t, const struct mr_strategy *s,
 			 uint64_t n)
 {
 	uint64_t most = t->block < n / 16 ? t->block : n / 16, best = most;
+	bool even = split_of(t, s)->even && codec_of(t, s)->ratio == 1;
+	double bytes = mr_strategy_bytes(t, s), least = 1;
 	struct mr_strategy in_blocks = *s;
-	double least = 1;
 
 	in_blocks.order = MR_ORDER_BLOCK;
 	for (size_t i = 0; i < MR_COUNT(blocks); i++) {
-		double r = blocks[i] <= most ?
-				   shared(t, &in_blocks, n, blocks[i]) :
-				   1;
+		double r;
 
+		if (blocks[i] > most)
+			continue;
+		r = shared(t, &in_blocks, bytes, n, blocks[i]);
+		if (!even)
+			r = fmax(r, shared(t, &in_blocks, LARGER * bytes, n,
+					   blocks[i]));
 		if (r < least) {
 			least = r;
 			best = blocks[i];
@@ -174,7 +182,8 @@ static double requests(const struct mr_tuning *t, const struct mr_strategy *s,
 		return split_of(t, s)->requests;
 	return s->order == MR_ORDER_SHUFFLE || t->fetch == MR_FETCH_DIRECT ?
 		       1 :
-		       shared(t, s, n, mr_tuning_block(t, s, n));
+		       shared(t, s, mr_strategy_bytes(t, s), n,
+			      mr_tuning_block(t, s, n));
 }
 
 /* Of them, so many at once; 0: as many as there are threads, who wait. */

@@ -360,6 +360,26 @@ static void test_packed_sets_are_read_as_those_that_were_measured(void **state)
 	}
 }
 
+/* A run is of 24 samples: if it were of 23, a block of 24 would be two of 12,
+ * and one of 36 two of 18 as before. */
+static void test_blocks_suit_samples_that_are_a_little_larger(void **state)
+{
+	struct mr_tuning t;
+	struct mr_strategy s = { .split = 3, .threads = 2 };
+
+	(void)state;
+	photos(&t);
+	t.split[3].bytes = 43.5e3;
+	assert_int_equal(mr_tuning_block(&t, &s, 600), 36);
+	t.split[3].even = true;
+	assert_int_equal(mr_tuning_block(&t, &s, 600), 24);
+	add_codec(&t, 3, "zstd", 1.5, 100e6, 540e6);
+	t.split[3].bytes *= 1.5;
+	s.codec = 1;
+	assert_int_equal(mr_tuning_block(&t, &s, 600), 36);
+	done(&t);
+}
+
 static void test_caches_answer_for_what_they_hold(void **state)
 {
 	struct mr_tuning t;
@@ -1001,6 +1021,8 @@ int main(void)
 			test_neighbours_share_a_request_in_block_order),
 		cmocka_unit_test(
 			test_packed_sets_are_read_as_those_that_were_measured),
+		cmocka_unit_test(
+			test_blocks_suit_samples_that_are_a_little_larger),
 		cmocka_unit_test(test_caches_answer_for_what_they_hold),
 		cmocka_unit_test(test_a_cache_of_all_has_room_to_spare),
 		cmocka_unit_test(test_the_goal_decides),
