@@ -12,6 +12,7 @@
 #include "core/mem.h"
 #include "pipe/fetch.h"
 #include "pipe/loader.h"
+#include "pipe/runs.h"
 #include "pipe/split.h"
 #include "tune/tuner.h"
 
@@ -59,7 +60,7 @@ static void add_split(struct mr_tuning *t, const char *name, int until)
 
 	s->stage = t->splits++ - 1;
 	s->until = until;
-	s->requests = 1;
+	s->requests = s->in_turn = 1;
 	snprintf(s->name, sizeof(s->name), "%s", name);
 	s->codecs = 1;
 	s->codec[0] = (struct mr_tune_codec){
@@ -91,6 +92,42 @@ static int take_apart(struct mr_tuning *t, const struct mr_pipeline *p,
 	return e ? e : word(p, end, p->n, &t->tail, err);
 }
 
+/* Requests for a sample when a set is made: where samples lie end to end, that
+ * reads neighbours together, in whatever order the job is. */
+static double reads_in_turn(struct mr_loader *l)
+{
+	struct mr_runs runs;
+	uint64_t n;
+
+	l->order.kind = MR_ORDER_SEQUENTIAL;
+	l->order.ranks = 1;
+	mr_runs_init(&runs, l, mr_fetch_bytes(l->budget.max));
+	n = runs.samples;
+	mr_runs_fini(&runs);
+	return n > 1 ? 1 / (double)n : 1;
+}
+
+/* After which splits samples are of one size. */
+static void find_even(struct mr_tuning *t, const struct mr_plan *p)
+{
+	bool even[MR_MAX_FIELDS] = { 0 };
+	int step = 0;
+
+	for (int i = 0; i < p->in.n; i++)
+		even[p->in.item[i].id] = mr_spec_fixed(&p->in.item[i].spec);
+	for (int k = 1; k < t->splits; k++) {
+		struct mr_tune_split *s = &t->split[k];
+
+		for (; step < p->steps &&
+		       p->step[step].stage <= s->stage + t->deferred;
+		     step++)
+			even[p->step[step].field] = p->step[step].fixed;
+		s->even = true;
+		for (int i = 0; i < p->in.n; i++)
+			s->even &= even[p->in.item[i].id];
+	}
+}
+
 static int open_job(struct mr_tuner *u, const char *pipeline,
 		    struct mr_err *err)
 {
@@ -114,9 +151,11 @@ static int open_job(struct mr_tuner *u, const char *pipeline,
 	u->local =
 		(l->plan.source->locate && !u->remote) || l->plan.source->file;
 	e = t->pipeline ? take_apart(t, l->pipeline, err) : MR_ENOMEM;
+	find_even(t, &l->plan);
 	made = l->plan.source->flags & MR_SOURCE_MADE;
 	t->split[0].direct = !l->plan.source->locate && !made;
 	t->split[0].made = made ? MR_MADE_AHEAD : 0;
+	t->split[0].in_turn = reads_in_turn(l);
 	mr_loader_close(l);
 	return e;
 }

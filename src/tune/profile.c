@@ -14,9 +14,11 @@
 #include "tune/tuner.h"
 
 enum {
-	CODEC_SAMPLES = 16, /* that codecs are tried on */
+	CODEC_SAMPLES = 64, /* that codecs are tried on, if the time allows */
 	READ_AT_ONCE = 16,  /* of a storage that is read by itself */
 };
+
+#define BATCH 64e6 /* bytes of our own batches */
 
 /* Seconds, at a scale of 1. */
 #define CURVE 0.4
@@ -32,15 +34,14 @@ enum {
 #define CODECS	1.5
 #define THIN	0.4
 
-/* So many in a batch, or as few as the job has: of large samples more may not
- * fit, and what is stored may be larger than what the job's batches have. */
+/* So many in a batch, of large samples fewer: what is stored may be larger than
+ * what the job's batches have. */
 static int few(const struct mr_tuning *t, const struct mr_tune_split *s,
 	       int most)
 {
-	double fit = t->budget / 4 / (s->plain > 1 ? s->plain : 1);
+	double room = t->budget / 4 < BATCH ? t->budget / 4 : BATCH;
+	double fit = room / (s->plain > 1 ? s->plain : 1);
 
-	if (t->batch < (uint64_t)most)
-		most = (int)t->batch;
 	return fit < 1 ? 1 : fit < most ? (int)fit : most;
 }
 
@@ -250,8 +251,8 @@ static int time_storage(struct mr_tuner *u, struct mr_tune_split *s,
 		e = mr_tuner_time(u, &warm, &s->alone, NULL, err);
 	if (!e)
 		e = mr_tuner_time(u, &r, &s->cold, NULL, err);
-	r.order = MR_ORDER_BLOCK;
-	if (!e && s->stage >= 0 && t->other_order)
+	r.order = s->stage < 0 ? MR_ORDER_SEQUENTIAL : MR_ORDER_BLOCK;
+	if (!e && (s->stage < 0 ? s->in_turn < 1 : t->other_order))
 		e = mr_tuner_time(u, &r, &s->block, NULL, err);
 	mr_str_fini(&text);
 	return e;
@@ -266,7 +267,7 @@ static int profile_split(struct mr_tuner *u, int i, struct mr_err *err)
 
 	mr_tuner_tell(u, i ? s->name : "all online");
 	if (i)
-		e = mr_tuner_store(u, &at, dir, sizeof(dir), s, err);
+		e = mr_tuner_store(u, &at, dir, sizeof(dir), err);
 	text = mr_strategy_text(u->t, &at, dir, 0, 0);
 	if (!e && !text)
 		e = mr_err_nomem(err, 1);

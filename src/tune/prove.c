@@ -17,17 +17,20 @@ enum { BEST = 3, ROUNDS = 6, FINALISTS = 4, TURNS = 3 };
 #define OVER	  54.0
 #define LITTLE	  3.0 /* at any scale */
 
-/* The storage as the strategy has it. */
+/* The storage as the strategy has it. A page cache of all is one of all,
+ * however little the samples take that were looked at. */
 static void storage_of(const struct mr_tuner *u, const struct mr_strategy *s,
 		       char *to, size_t cap)
 {
 	const struct mr_tuning *t = u->t;
 
+	double bytes =
+		s->cache_share * (double)t->sampled * mr_strategy_bytes(t, s);
+
 	snprintf(to, cap, "%s", t->profile);
 	if (s->cache == MR_CACHE_PAGE && *t->profile)
 		snprintf(to, cap, "%s,cache=%.0f", t->profile,
-			 1 + s->cache_share * (double)t->sampled *
-					 mr_strategy_bytes(t, s) * 1.02);
+			 s->cache_share < 1 ? 1 + bytes : 1e18);
 }
 
 /* Several times from the start; the interval is that of the means. */
@@ -102,7 +105,7 @@ static int measure(struct mr_tuner *u, const struct mr_strategy *s,
 	if (mr_tuner_tell(u, words.text))
 		e = mr_err_set(err, MR_ESTATE, "stopped");
 	if (!e && t->split[set.split].stage >= 0)
-		e = mr_tuner_store(u, &set, dir, sizeof(dir), NULL, err);
+		e = mr_tuner_store(u, &set, dir, sizeof(dir), err);
 	if (!e)
 		e = time_one(u, s, dir, seconds, times, f, err);
 	if (e && e != MR_ESTATE)

@@ -13,7 +13,8 @@
 #include "store/shard.h"
 #include "tune/tuning.h"
 
-#define SPARE 1.03
+#define SPARE  1.03
+#define LARGER 1.05
 
 bool mr_strategy_alike(const struct mr_strategy *a, const struct mr_strategy *b)
 {
@@ -122,13 +123,12 @@ static double thread_seconds(const struct mr_tuning *t,
  * share one. In block order the set is turned in each epoch, and a run in two
  * parts lies across its end. */
 static double shared(const struct mr_tuning *t, const struct mr_strategy *s,
-		     uint64_t n, uint64_t block)
+		     double bytes, uint64_t n, uint64_t block)
 {
 	struct mr_order o = { .kind = s->order,
 			      .n = n,
 			      .ranks = t->ranks > 1 ? t->ranks : 1,
 			      .block = block };
-	double bytes = mr_strategy_bytes(t, s);
 	uint64_t run;
 
 	if (!(bytes >= 1))
@@ -142,23 +142,31 @@ static double shared(const struct mr_tuning *t, const struct mr_strategy *s,
 			       (double)n);
 }
 
-/* Blocks are whole runs, and how long a run can be is known within a sample or
- * so: numbers that many others divide. */
+/*
+ * Blocks are whole runs, and how long a run can be is known within a sample or
+ * so, since a loader looks at some only: numbers that many others divide, and
+ * of these the one that is good for samples that are a little larger, too.
+ */
 static const uint64_t blocks[] = { 240, 120, 60, 48, 36, 24, 12, 8 };
 
 uint64_t mr_tuning_block(const struct mr_tuning *t, const struct mr_strategy *s,
 			 uint64_t n)
 {
 	uint64_t most = t->block < n / 16 ? t->block : n / 16, best = most;
+	bool even = split_of(t, s)->even && codec_of(t, s)->ratio == 1;
+	double bytes = mr_strategy_bytes(t, s), least = 1;
 	struct mr_strategy in_blocks = *s;
-	double least = 1;
 
 	in_blocks.order = MR_ORDER_BLOCK;
 	for (size_t i = 0; i < MR_COUNT(blocks); i++) {
-		double r = blocks[i] <= most ?
-				   shared(t, &in_blocks, n, blocks[i]) :
-				   1;
+		double r;
 
+		if (blocks[i] > most)
+			continue;
+		r = shared(t, &in_blocks, bytes, n, blocks[i]);
+		if (!even)
+			r = fmax(r, shared(t, &in_blocks, LARGER * bytes, n,
+					   blocks[i]));
 		if (r < least) {
 			least = r;
 			best = blocks[i];
@@ -174,7 +182,8 @@ static double requests(const struct mr_tuning *t, const struct mr_strategy *s,
 		return split_of(t, s)->requests;
 	return s->order == MR_ORDER_SHUFFLE || t->fetch == MR_FETCH_DIRECT ?
 		       1 :
-		       shared(t, s, n, mr_tuning_block(t, s, n));
+		       shared(t, s, mr_strategy_bytes(t, s), n,
+			      mr_tuning_block(t, s, n));
 }
 
 /* Of them, so many at once; 0: as many as there are threads, who wait. */
@@ -269,17 +278,14 @@ static double storage_rate(const struct mr_tuning *t,
 	return seconds > 0 && depth(t, s, n) > 0 ? 1 / seconds : 0;
 }
 
-/* Seconds in which a thread waits for the storage, where it reads by itself.
- * What it does with the bytes is among the steps. */
-static double waiting_seconds(const struct mr_tuning *t,
-			      const struct mr_strategy *s)
+/* Seconds in which a thread waits for what it reads by itself. What it does
+ * with the bytes is among the steps. */
+static double wait_of(const struct mr_tuning *t, const struct mr_strategy *s)
 {
 	const struct mr_tune_split *sp = split_of(t, s);
 	const struct mr_storage_limits *l = &t->limits;
 	double each;
 
-	if (depth(t, s, t->samples) > 0)
-		return 0;
 	if (*t->profile)
 		return l->latency +
 		       (l->stream > 0 ? mr_strategy_bytes(t, s) / l->stream :
@@ -288,6 +294,12 @@ static double waiting_seconds(const struct mr_tuning *t,
 	if (sp->alone.n)
 		each -= 1 / sp->alone.mean / codec_of(t, s)->ratio;
 	return each > 0 ? t->threads * each : 0; /* all of them were at it */
+}
+
+static double waiting_seconds(const struct mr_tuning *t,
+			      const struct mr_strategy *s)
+{
+	return depth(t, s, t->samples) > 0 ? 0 : wait_of(t, s);
 }
 
 /* Seconds that the threads take for a sample, and its storage, add up by the
@@ -430,13 +442,51 @@ static double cache_bytes(const struct mr_tuning *t,
 	return ceil(s->cache_share * all);
 }
 
+/* Whatever the job does, a set is made in the source's own order, ahead. */
+static double source_depth(const struct mr_tuning *t)
+{
+	const struct mr_tune_split *sp = &t->split[0];
+	const struct mr_fetch_load load = { .memory = (size_t)t->budget,
+					    .bytes = sp->bytes,
+					    .requests = sp->in_turn };
+
+	if (sp->direct || sp->made > 0)
+		return sp->made;
+	return *t->profile ? mr_fetch_depth(&load) : MR_HELD_MAX;
+}
+
+double mr_tuning_source_rate(const struct mr_tuning *t)
+{
+	const struct mr_tune_split *sp = &t->split[0];
+	const struct mr_figure *f = sp->block.n ? &sp->block : &sp->cold;
+
+	if (!t->splits)
+		return 0;
+	if (*t->profile)
+		return mr_model_storage(&t->limits, sp->bytes, sp->in_turn,
+					source_depth(t));
+	return f->n && source_depth(t) > 0 ? f->mean : 0;
+}
+
+/* Seconds of a thread that makes a set. */
+static double making_seconds(const struct mr_tuning *t,
+			     const struct mr_strategy *set)
+{
+	const struct mr_tune_split *sp = split_of(t, set);
+	const struct mr_tune_codec *c = codec_of(t, set);
+	const struct mr_strategy source = { .order = t->order };
+	double seconds = t->threads / sp->offline.mean;
+
+	if (!(source_depth(t) > 0))
+		seconds += wait_of(t, &source);
+	return seconds + (c->pack > 0 ? sp->plain / c->pack : 0);
+}
+
 void mr_strategy_predict(const struct mr_tuning *t, struct mr_strategy *s)
 {
 	const struct mr_strategy set = mr_strategy_set(s);
-	const struct mr_strategy source = { .order = t->order };
 	const struct mr_tune_split *sp = split_of(t, &set);
-	const struct mr_tune_codec *c = codec_of(t, &set);
-	double n = (double)t->samples, make;
+	double n = (double)t->samples;
 	double stored = s->mixed ? s->part * n : sp->stage < 0 ? 0 : n;
 
 	s->cache_share = mr_strategy_share(t, s);
@@ -452,17 +502,7 @@ void mr_strategy_predict(const struct mr_tuning *t, struct mr_strategy *s)
 	s->offline = 0;
 	if (sp->stage < 0 || !(sp->offline.mean > 0))
 		return;
-	make = t->threads / sp->offline.mean + waiting_seconds(t, &source);
-	if (c->pack > 0)
-		make += sp->plain / c->pack;
-	s->offline = stored /
-		     mr_model_meet(t->threads / make, mr_tuning_source_rate(t));
-}
-
-double mr_tuning_source_rate(const struct mr_tuning *t)
-{
-	/* in the source's own order, which is no worse */
-	const struct mr_strategy s = { .order = t->order };
-
-	return t->splits ? storage_rate(t, &s, t->samples) : 0;
+	s->offline =
+		stored / mr_model_meet(t->threads / making_seconds(t, &set),
+				       mr_tuning_source_rate(t));
 }

@@ -204,9 +204,20 @@ static void learn(struct mr_tune_split *s, const struct mr_store_report *r)
 	}
 }
 
-int mr_tuner_store(struct mr_tuner *u, const struct mr_strategy *s, char *path,
-		   size_t cap, struct mr_tune_split *learns, struct mr_err *err)
+/* A few samples have told how small a codec makes them; here are all. */
+static void learn_packed(struct mr_tune_split *s, int codec,
+			 const struct mr_store_report *r)
 {
+	double bytes = (double)r->bytes / (double)r->samples;
+
+	if (bytes > 0)
+		s->codec[codec].ratio = s->bytes / bytes;
+}
+
+int mr_tuner_store(struct mr_tuner *u, const struct mr_strategy *s, char *path,
+		   size_t cap, struct mr_err *err)
+{
+	struct mr_tune_split *sp = &u->t->split[s->split];
 	struct mr_store_report r;
 	int e;
 
@@ -221,7 +232,9 @@ int mr_tuner_store(struct mr_tuner *u, const struct mr_strategy *s, char *path,
 		return e;
 	}
 	mr_scratch_warm(path);
-	if (learns)
-		learn(learns, &r);
+	if (s->codec)
+		learn_packed(sp, s->codec, &r);
+	else
+		learn(sp, &r);
 	return 0;
 }

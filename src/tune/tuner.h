@@ -58,11 +58,9 @@ int mr_tuner_storing(int on_error);
 void mr_tuner_add_read(struct mr_str *text, const char *dir);
 
 /* The set of a strategy, made of the sample unless it is there, and its path.
- * learns: of a set that is not packed, the split that is told what its samples
- * take and how fast it was made; or NULL. */
+ * What its samples take, and how fast it was made, is learnt from all of it. */
 int mr_tuner_store(struct mr_tuner *u, const struct mr_strategy *s, char *path,
-		   size_t cap, struct mr_tune_split *learns,
-		   struct mr_err *err);
+		   size_t cap, struct mr_err *err);
 
 /* Is it there, or is none needed? */
 bool mr_tuner_has(const struct mr_tuner *u, const struct mr_strategy *s);

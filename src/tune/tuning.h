@@ -39,16 +39,19 @@ struct mr_tune_split {
 	double bytes;  /* of a sample, as it is read */
 	double plain;  /* of a sample, unpacked, as a cache would hold it */
 	bool direct;   /* workers read by themselves, and wait for it */
+	bool even;     /* all of its samples are of one size */
 	double made;   /* samples are made, and asked for so far ahead; or 0 */
-	double requests;	  /* reads for a sample; of -1 alone */
+	double requests;	  /* reads for a sample; of -1 alone, as */
+	double in_turn;		  /* the same in the source's own order */
 	int until;		  /* its number for users, who count from 1 */
 	struct mr_figure offline; /* making and storing, in memory; not of -1 */
 	int points;		  /* by threads, ascending: */
 	struct mr_diag_point curve[MR_CURVE_MAX]; /* the rest, in memory */
 	struct mr_figure ahead; /* the rest, with all threads, when samples are
 				 * read ahead, by a storage without limits */
-	struct mr_figure cold;	/* the storage as it is, shuffled */
-	struct mr_figure block; /* and in block order; n 0: not measured */
+	struct mr_figure cold;	/* the storage as it is, in the job's order; */
+	struct mr_figure block; /* and in block order; n 0: not measured; of
+				 * -1 in the source's own, as sets are made */
 	struct mr_figure alone; /* the same reads from memory, where workers
 				 * wait for them */
 	int codecs;
@@ -207,7 +210,7 @@ double mr_strategy_share(const struct mr_tuning *t,
 uint64_t mr_tuning_block(const struct mr_tuning *t, const struct mr_strategy *s,
 			 uint64_t n);
 
-/* Samples/s of the source's storage; 0: it sets no limit. */
+/* Samples/s of the source's storage when a set is made; 0: it sets no limit. */
 double mr_tuning_source_rate(const struct mr_tuning *t);
 
 /* Fills the predicted part, all but what the goal decides: an accelerator

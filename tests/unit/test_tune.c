@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "analyze/model.h"
 #include "core/mem.h"
 #include "core/rng.h"
 #include "tune/tuning.h"
@@ -35,6 +36,7 @@ static void add_split(struct mr_tuning *t, const char *name, double bytes,
 		.bytes = bytes,
 		.plain = bytes,
 		.requests = 1,
+		.in_turn = 1,
 		.offline = about(offline),
 		.ahead = about(rest),
 		.points = 2,
@@ -270,6 +272,29 @@ static void test_who_is_not_read_ahead_for_waits(void **state)
 	done(&t);
 }
 
+/* Of a shuffled job, too, since a set is made in the source's own order. */
+static void test_a_set_is_made_by_reading_neighbours_together(void **state)
+{
+	struct mr_tuning t;
+
+	(void)state;
+	for (int way = 0; way < 3; way++) {
+		photos(&t);
+		t.split[0].in_turn = 0.1;
+		if (way < 2)
+			limit(&t, "disk", 0, 50, 0);
+		if (way == 1) /* which is the job's */
+			t.fetch = MR_FETCH_DIRECT;
+		t.split[0].cold = about(50);
+		t.split[0].block = about(500);
+		judge(&t);
+		assert_near(t.strategy[t.online].warm, 50, 0.03);
+		assert_near(t.strategy[t.offline].offline,
+			    1e6 / mr_model_meet(900, 500), 0.001);
+		done(&t);
+	}
+}
+
 static void test_neighbours_share_a_request_in_block_order(void **state)
 {
 	struct mr_tuning t;
@@ -333,6 +358,26 @@ static void test_packed_sets_are_read_as_those_that_were_measured(void **state)
 				    1 / 1.8e-3, 0.01);
 		done(&t);
 	}
+}
+
+/* A run is of 24 samples: if it were of 23, a block of 24 would be two of 12,
+ * and one of 36 two of 18 as before. */
+static void test_blocks_suit_samples_that_are_a_little_larger(void **state)
+{
+	struct mr_tuning t;
+	struct mr_strategy s = { .split = 3, .threads = 2 };
+
+	(void)state;
+	photos(&t);
+	t.split[3].bytes = 43.5e3;
+	assert_int_equal(mr_tuning_block(&t, &s, 600), 36);
+	t.split[3].even = true;
+	assert_int_equal(mr_tuning_block(&t, &s, 600), 24);
+	add_codec(&t, 3, "zstd", 1.5, 100e6, 540e6);
+	t.split[3].bytes *= 1.5;
+	s.codec = 1;
+	assert_int_equal(mr_tuning_block(&t, &s, 600), 36);
+	done(&t);
 }
 
 static void test_caches_answer_for_what_they_hold(void **state)
@@ -971,9 +1016,13 @@ int main(void)
 			test_as_many_requests_are_in_flight_as_memory_holds),
 		cmocka_unit_test(test_who_is_not_read_ahead_for_waits),
 		cmocka_unit_test(
+			test_a_set_is_made_by_reading_neighbours_together),
+		cmocka_unit_test(
 			test_neighbours_share_a_request_in_block_order),
 		cmocka_unit_test(
 			test_packed_sets_are_read_as_those_that_were_measured),
+		cmocka_unit_test(
+			test_blocks_suit_samples_that_are_a_little_larger),
 		cmocka_unit_test(test_caches_answer_for_what_they_hold),
 		cmocka_unit_test(test_a_cache_of_all_has_room_to_spare),
 		cmocka_unit_test(test_the_goal_decides),
