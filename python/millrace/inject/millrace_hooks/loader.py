@@ -399,7 +399,7 @@ def forked():
 
 def route(iterator, state):
     """Let an iterator's tasks carry our numbers. Nothing that is put into
-    it may refer to it: its end is what ends its workers."""
+    it may keep it: its end is what ends its workers."""
     me = weakref.ref(iterator)
 
     def get_data(*args, **kw):
@@ -412,28 +412,37 @@ def route(iterator, state):
         return i, data
 
     iterator._get_data = get_data
-    for queue in iterator._index_queues:
-        queue.put = numbered(queue, state)
+    queues = iterator._index_queues
+    for k, queue in enumerate(queues):
+        queues[k] = Numbered(bare(queue), state)
 
 
-def numbered(queue, state):
-    its = weakref.ref(queue)
+class Numbered:
+    """Stands in an iterator for a queue of tasks, which carry our numbers."""
 
-    def put(task, *args, **kw):
+    def __init__(self, queue, state):
+        self.queue, self.state = queue, state
+
+    def put(self, task, *args, **kw):
+        state = self.state
         if type(task) is tuple and len(task) == 2 and type(task[0]) is int:
             task = state.sent(task[0]), task[1]
         elif state.over and task is not None:
             # A new epoch: whatever still arrives is thrown away.
             unroute(state.iterator())
-        queue = its()
-        return type(queue).put(queue, task, *args, **kw)
+        return self.queue.put(task, *args, **kw)
 
-    return put
+    def __getattr__(self, name):
+        return getattr(self.__dict__["queue"], name)
+
+
+def bare(queue):
+    return queue.queue if type(queue) is Numbered else queue
 
 
 def unroute(iterator):
-    for queue in iterator._index_queues:
-        vars(queue).pop("put", None)
+    queues = iterator._index_queues
+    queues[:] = map(bare, queues)
     vars(iterator).pop("_get_data", None)
 
 
