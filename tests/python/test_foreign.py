@@ -240,6 +240,16 @@ def test_a_slow_batch_holds_up_those_behind_it(follow):
     assert blocked[0] < blocked[2] and delays[2] < 0.1
 
 
+CLOCK = """
+used = 0
+def work(seconds):
+    global used
+    start = time.monotonic()
+    time.sleep(seconds)
+    used += time.monotonic() - start
+"""
+
+
 def apart(t):
     """The consumer's waits and uses do not overlap; their seconds."""
     spans = sorted([*t.of("next"), *t.of("consume")])
@@ -249,44 +259,46 @@ def apart(t):
 
 def test_loaders_side_by_side_do_not_hold_each_other_up(follow):
     """The fast one's batches are ready while the slow one's is waited for."""
-    r = follow("""
-        slow, fast = (DataLoader(Set(12, took), num_workers=1)
-                      for took in (0.1, 0.002))
-        for (x, i), (y, j) in zip(slow, fast):
-            assert i == j
-            time.sleep(0.03)
-        """)
+    r = follow(CLOCK + """
+slow, fast = (DataLoader(Set(12, took), num_workers=1)
+              for took in (0.1, 0.002))
+for (x, i), (y, j) in zip(slow, fast):
+    assert i == j
+    work(0.03)
+print(used)
+""")
     t = r.trace()
     lines = {}
     for s in t.of("next"):
         lines.setdefault(s.line, []).append(s)
     slow, fast = (lines[k] for k in sorted(lines))
     assert len(slow) == len(fast) == 12
-    near([s.end - s.start for s in slow[1:]], 0.07, least=0.004)
+    near([s.end - s.start for s in slow[1:]], 0.07, least=0.01)
     near([s.end - s.start for s in fast], 0)
     waited, used = apart(t)
     told = summary(r.path)
     assert told["out_of_order"] == 0 and told["held_up_by"] == []
     assert told["head_of_line_seconds"] == 0
-    assert used == pytest.approx(12 * 0.03, abs=0.03)
+    near([used], float(r.out), least=0.01)
     assert told["consumer_wait"] == pytest.approx(waited)
     assert told["consumer_busy"] == pytest.approx(used)
 
 
 def test_what_is_in_a_loop_around_is_not_counted_twice(follow):
     """Validation inside of training, with a loader of its own."""
-    r = follow("""
-        train = DataLoader(Set(6, 0.05), num_workers=1)
-        val = DataLoader(Set(4, 0.02), num_workers=1)
-        for n, (x, i) in enumerate(train):
-            time.sleep(0.08)
-            if n % 2:
-                for y, j in val:
-                    time.sleep(0.04)
-        """)
+    r = follow(CLOCK + """
+train = DataLoader(Set(6, 0.05), num_workers=1)
+val = DataLoader(Set(4, 0.02), num_workers=1)
+for n, (x, i) in enumerate(train):
+    work(0.08)
+    if n % 2:
+        for y, j in val:
+            work(0.04)
+print(used)
+""")
     t = r.trace()
     waited, used = apart(t)
-    assert used == pytest.approx(6 * 0.08 + 12 * 0.04, abs=0.05)
+    near([used], float(r.out), least=0.01)
     lines = [s.line for s in t.of("next")]
     assert sorted(map(lines.count, set(lines))) == [4, 4, 4, 6]
     train = min(lines)      # nobody waits for it but at the start
