@@ -151,6 +151,7 @@ static int open_job(struct mr_tuner *u, const char *pipeline,
 	u->local =
 		(l->plan.source->locate && !u->remote) || l->plan.source->file;
 	e = t->pipeline ? take_apart(t, l->pipeline, err) : MR_ENOMEM;
+	t->split[0].remote = u->remote;
 	find_even(t, &l->plan);
 	made = l->plan.source->flags & MR_SOURCE_MADE;
 	t->split[0].direct = !l->plan.source->locate && !made;

@@ -383,7 +383,7 @@ static int add_caches(struct mr_tuning *t, struct mr_strategy s,
 	if (!(t->memory > 0))
 		return e;
 	s.cache = MR_CACHE_PAGE;
-	if (!e)
+	if (!e && !t->split[s.split].remote)
 		e = mr_tuning_add(t, &s, err);
 	s.cache = MR_CACHE_RAM;
 	/* What is read as it is and what is read from records is the same. */

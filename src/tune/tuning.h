@@ -39,6 +39,7 @@ struct mr_tune_split {
 	double bytes;  /* of a sample, as it is read */
 	double plain;  /* of a sample, unpacked, as a cache would hold it */
 	bool direct;   /* workers read by themselves, and wait for it */
+	bool remote;   /* read from servers, past the page cache */
 	bool even;     /* all of its samples are of one size */
 	double made;   /* samples are made, and asked for so far ahead; or 0 */
 	double requests;	  /* reads for a sample; of -1 alone, as */

@@ -805,7 +805,26 @@ static void test_the_gain_is_over_what_there_is_anyway(void **state)
 	done(&t);
 }
 
-/* By the definition: nothing else is as good in all and better in one. */
+static void test_no_page_cache_holds_what_servers_have(void **state)
+{
+	struct mr_tuning t;
+
+	(void)state;
+	photos(&t);
+	limit(&t, "some", 11e6, 0, 0);
+	t.split[0].remote = true;
+	t.memory = 1e12;
+	judge(&t);
+	assert_int_equal(t.usual, t.online);
+	for (int i = 0; i < t.strategies; i++)
+		assert_true(t.strategy[i].split > 0 ||
+			    t.strategy[i].cache != MR_CACHE_PAGE);
+	assert_int_equal(
+		find(&t, 1, 0, MR_ORDER_SHUFFLE, 2, MR_CACHE_PAGE, 0)->split,
+		1);
+	done(&t);
+}
+
 /* With room for 40 % of the resized ones. */
 static void test_of_a_limited_set_a_part_is_stored(void **state)
 {
@@ -910,6 +929,7 @@ static void test_mixtures_in_words(void **state)
 	done(&t);
 }
 
+/* By the definition: nothing else is as good in all and better in one. */
 static void test_the_front_is_what_nothing_beats(void **state)
 {
 	struct mr_rng rng = mr_rng_for(1, 2, 3, 4);
@@ -1044,6 +1064,7 @@ int main(void)
 		cmocka_unit_test(
 			test_the_first_epoch_of_a_cache_is_corrected_too),
 		cmocka_unit_test(test_the_gain_is_over_what_there_is_anyway),
+		cmocka_unit_test(test_no_page_cache_holds_what_servers_have),
 		cmocka_unit_test(test_of_a_limited_set_a_part_is_stored),
 		cmocka_unit_test(test_with_time_for_a_part_that_is_stored),
 		cmocka_unit_test(test_storage_and_threads_share_the_work),
