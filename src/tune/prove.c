@@ -57,6 +57,22 @@ static bool fills(const struct mr_tuner *u, const struct mr_strategy *s)
 	return s->cache != MR_CACHE_NONE || u->wide;
 }
 
+/* An LRU that holds a part has its hits at the beginning of an epoch. */
+static bool thrashes(const struct mr_strategy *s)
+{
+	return s->cache == MR_CACHE_PAGE && s->cache_share < 1;
+}
+
+/* So long, or until a whole epoch was seen, which follows the one that is under
+ * way. */
+static double lasts(const struct mr_tuner *u, const struct mr_strategy *s,
+		    double seconds)
+{
+	double epochs = 2 * (double)u->t->sampled / s->sampled / u->scale;
+
+	return thrashes(s) && epochs > seconds ? epochs : seconds;
+}
+
 static int time_one(struct mr_tuner *u, const struct mr_strategy *s,
 		    const char *dir, double seconds, int times,
 		    struct mr_figure *f, struct mr_err *err)
@@ -75,9 +91,10 @@ static int time_one(struct mr_tuner *u, const struct mr_strategy *s,
 		.storage = profile,
 		.fill = fills(u, s),
 		.to_be_full = s->cache != MR_CACHE_NONE,
+		.whole = thrashes(s),
 		.evict = !*t->profile && s->cache == MR_CACHE_NONE &&
 			 (t->split[s->split].stage >= 0 || !u->remote),
-		.seconds = seconds
+		.seconds = lasts(u, s, seconds)
 	};
 	int e;
 
@@ -144,7 +161,7 @@ static double filling(const struct mr_tuner *u, const struct mr_strategy *s)
 static double takes(const struct mr_tuner *u, const struct mr_strategy *s,
 		    double seconds)
 {
-	return packing(u, s) + filling(u, s) + seconds * u->scale;
+	return packing(u, s) + filling(u, s) + lasts(u, s, seconds) * u->scale;
 }
 
 /* Is there the time to make its set and to measure it? For what takes little,

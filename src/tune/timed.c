@@ -47,6 +47,7 @@ int mr_tuner_time(struct mr_tuner *u, const struct mr_timed *r,
 					.seconds = r->seconds,
 					.fill = r->fill,
 					.epochs = 1,
+					.whole = r->whole,
 					.evict = r->evict };
 	struct mr_options opt = u->opt;
 	struct mr_trial_found found;

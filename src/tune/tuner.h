@@ -38,6 +38,7 @@ struct mr_timed {
 	bool evict;	     /* cold, from the storage as it is */
 	bool fill;	     /* an epoch first, at full speed, for the cache, */
 	bool to_be_full;     /* without whose end there is no rate */
+	bool whole;	     /* of whole epochs, if the time allows */
 	double seconds;
 };
 
