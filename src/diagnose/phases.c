@@ -2,6 +2,7 @@
 #include "diagnose/phases.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "analyze/model.h"
 #include "cache/ram.h"
@@ -175,6 +176,32 @@ static void scale(struct mr_figure *f, double by)
 	f->high *= by;
 }
 
+/* To another mean, with an interval as wide. */
+static void move(struct mr_figure *f, double to)
+{
+	f->low += to - f->mean;
+	f->high += to - f->mean;
+	if (f->low < 0)
+		f->low = 0;
+	f->mean = to;
+}
+
+/* With an accelerator, preparation is no faster than alone: if it seems to be,
+ * all that was taken in P's turns was taken at a bad time. */
+static void raise_p(struct mr_phases *p)
+{
+	struct mr_diagnosis *d = p->d;
+	double by = d->p.mean > 0 ? d->as_p.mean / d->p.mean : 0;
+
+	if (p->slept_p || d->as_p.n < 2 || by <= 1)
+		return;
+	scale(&d->p, by);
+	for (int i = 0; i < d->points; i++)
+		scale(&d->curve[i].rate, by);
+	scale(&d->pc, by);
+	scale(&d->pa, by);
+}
+
 /*
  * A trial between two turns of preparation alone. How fast the machine is may
  * change from one second to the next, and what differs from preparation by a
@@ -239,13 +266,25 @@ static void bound_hits(struct mr_phases *p)
 	scale(&d->pc, can / had);
 }
 
-/* P is what all its turns say, and what was taken beside it follows. */
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* P is what most of its turns say: one in which somebody else had the CPU does
+ * not count for the others. What was taken beside it follows. */
 static void end_turns(struct mr_phases *p)
 {
 	struct mr_diagnosis *d = p->d;
+	size_t n = (size_t)p->turns;
 
-	if (p->turns > 1 && d->p.n)
-		d->p = mr_figure_of(p->turn, p->turns);
+	if (n > 1 && d->p.n) {
+		d->p = mr_figure_of(p->turn, n);
+		qsort(p->turn, n, sizeof(*p->turn), by_value);
+		move(&d->p, (p->turn[(n - 1) / 2] + p->turn[n / 2]) / 2);
+	}
 	for (int i = 0; i < d->points; i++)
 		if (d->curve[i].threads == d->threads)
 			d->curve[i].rate = d->p;
@@ -605,6 +644,8 @@ int mr_phases_run(struct mr_phases *p, struct mr_err *err)
 		e = accelerator_alone(p, err);
 	if (!e)
 		e = in_memory(p, err);
+	if (!e)
+		raise_p(p);
 	mr_loader_close(p->steps);
 	if (!e)
 		e = storage_alone(p, err);
