@@ -413,7 +413,7 @@ static int reading(struct mr_phases *p, struct mr_err *err)
 				 "what a cache saves"))
 		e = beside(p, &cached, &p->d->pc, err);
 	/* With a cache there is nothing to be read ahead. */
-	if (!e && p->job.ahead && !p->with.hold &&
+	if (!e && p->job.ahead && !(p->with.hold > 0) &&
 	    !mr_phase_late(p, mr_phase_beside(), "what reading ahead costs"))
 		e = beside(p, &ahead, &p->d->pa, err);
 	return e;
