@@ -181,8 +181,9 @@ static void add_notes(struct mr_diagnosis *d, const struct mr_job *j)
 	if (!*d->profile && j->local && d->cold_stayed < 0)
 		mr_str_add(&d->notes,
 			   "whether the files were out of memory when they "
-			   "were read cold is not known, since they are "
-			   "somebody else's: S and F may be upper bounds\n");
+			   "were read cold is not known (of files that are "
+			   "somebody else's the kernel does not tell): S and F "
+			   "may be upper bounds\n");
 	if (!*d->profile && !j->local && !j->remote)
 		mr_str_add(&d->notes,
 			   "the source has no files: there is no storage to "

@@ -23,7 +23,6 @@ static void storage_of(const struct mr_tuner *u, const struct mr_strategy *s,
 		       char *to, size_t cap)
 {
 	const struct mr_tuning *t = u->t;
-
 	double bytes =
 		s->cache_share * (double)t->sampled * mr_strategy_bytes(t, s);
 
