@@ -16,7 +16,7 @@
 #include "core/mem.h"
 
 enum {
-	LOOK_NS = 20 * 1000 * 1000,  /* between two looks at the rings */
+	LOOK_NS = 100 * 1000 * 1000, /* between two looks at the rings */
 	REST_NS = 200 * 1000 * 1000, /* and where there are none */
 	MEMORY = 64 << 20,	     /* for all rings together, */
 	RING_MIN = 1 << 14,	     /* spans of each at least, */

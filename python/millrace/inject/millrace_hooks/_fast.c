@@ -35,8 +35,8 @@ uint64_t now(void)
 
 static struct {
 	PyObject *own, *element_size, *nelement, *nbytes, *least, *group;
-	PyObject *copy, *bind, *slow;
-	PyObject *size, *known, *tensor, *array, *unknown;
+	PyObject *picture_size, *mode, *copy, *bind, *slow;
+	PyObject *size, *known, *bands, *tensor, *array, *picture, *unknown;
 } py;
 
 /* ---- how many bytes ---- */
@@ -77,6 +77,26 @@ static long long any_size(PyObject *x)
 	return n;
 }
 
+/* Pillow's, without its properties, which are Python code: its attribute is
+ * private, so that whatever is new to us is sizes.py's to know. */
+static long long picture_size(PyObject *x)
+{
+	PyObject *size = PyObject_GetAttr(x, py.picture_size);
+	PyObject *mode = size ? PyObject_GetAttr(x, py.mode) : NULL;
+	PyObject *bands = mode ? PyDict_GetItemWithError(py.bands, mode) : NULL;
+	long long n = -1, w, h;
+
+	if (bands && PyTuple_Check(size) &&
+	    PyArg_ParseTuple(size, "LL", &w, &h))
+		n = w * h * PyLong_AsLongLong(bands);
+	Py_XDECREF(size);
+	Py_XDECREF(mode);
+	if (n >= 0)
+		return n;
+	PyErr_Clear();
+	return any_size(x);
+}
+
 /* What sizes.py found out about the class, if it has met it. */
 static long long one_size(PyObject *x)
 {
@@ -86,6 +106,8 @@ static long long one_size(PyObject *x)
 		return tensor_size(x);
 	if (how == py.array)
 		return attribute(x, py.nbytes);
+	if (how == py.picture)
+		return picture_size(x);
 	return how == py.unknown ? 0 : any_size(x);
 }
 
@@ -713,13 +735,17 @@ static bool find_all(void)
 		{ &py.nbytes, NULL, "nbytes" },
 		{ &py.least, NULL, "least" },
 		{ &py.group, NULL, "group" },
+		{ &py.picture_size, NULL, "_size" },
+		{ &py.mode, NULL, "mode" },
 		{ &py.copy, "copy", "copy" },
 		{ &py.bind, "types", "MethodType" },
 		{ &py.slow, "millrace_hooks.names", "Slow" },
 		{ &py.size, "millrace_hooks.sizes", "size" },
 		{ &py.known, "millrace_hooks.sizes", "_known" },
+		{ &py.bands, "millrace_hooks.sizes", "_bands" },
 		{ &py.tensor, "millrace_hooks.sizes", "_tensor" },
 		{ &py.array, "millrace_hooks.sizes", "_array" },
+		{ &py.picture, "millrace_hooks.sizes", "_picture" },
 		{ &py.unknown, "millrace_hooks.sizes", "_unknown" },
 	};
 
@@ -730,7 +756,7 @@ static bool find_all(void)
 		if (!*all[i].to)
 			return false;
 	}
-	return PyDict_Check(py.known);
+	return PyDict_Check(py.known) && PyDict_Check(py.bands);
 }
 
 bool add_type(PyObject *m, const char *name, PyType_Spec *spec,

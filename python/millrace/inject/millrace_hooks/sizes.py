@@ -3,6 +3,7 @@
 import operator
 
 MANY = 64
+_bands = {}         # of a picture, by its mode
 
 
 def _bytes(x):
@@ -20,7 +21,10 @@ def _array(x):
 def _picture(x):
     """Pillow's; four bytes are kept for a pixel of three, not counted."""
     width, height = x.size
-    return width * height * len(x.getbands())
+    mode = x.mode
+    if mode not in _bands:
+        _bands[mode] = len(x.getbands())
+    return width * height * _bands[mode]
 
 
 def _several(x):
