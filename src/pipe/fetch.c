@@ -409,6 +409,21 @@ static int make_room(struct mr_fetch *f, struct mr_request *q,
 	return 0;
 }
 
+/* Bytes to ask for, of a file whose length is not known. A large one is only
+ * advised on, for which a guess is good enough; but not under a shaper, which
+ * has attributes for nothing: there it is one byte more than there are. */
+static size_t unknown_length(struct mr_fetch *f, const char *path)
+{
+	struct stat st;
+
+	if (!atomic_load(&f->guess))
+		first_guess(f, path);
+	if (f->l->shape && !stat(path, &st) && st.st_size > LARGE &&
+	    (uint64_t)st.st_size < SIZE_MAX)
+		return (size_t)st.st_size + 1;
+	return atomic_load(&f->guess);
+}
+
 /* Where the sample lies, and room for it. */
 static int prepare(struct mr_fetch *f, struct mr_request *q, uint64_t index)
 {
@@ -421,9 +436,7 @@ static int prepare(struct mr_fetch *f, struct mr_request *q, uint64_t index)
 	if (q->at.fd < 0 && q->at.path != q->path)
 		snprintf(q->path, sizeof(q->path), "%s", q->at.path);
 	q->entry->to_end = q->at.length == MR_TO_END;
-	if (q->entry->to_end && !atomic_load(&f->guess))
-		first_guess(f, q->path);
-	q->want = q->entry->to_end ? atomic_load(&f->guess) : q->at.length;
+	q->want = q->entry->to_end ? unknown_length(f, q->path) : q->at.length;
 	return make_room(f, q, &err);
 }
 
