@@ -8,12 +8,11 @@
 /*
  * Buffers between the three are finite, and each is unsteady: where two are
  * about equally fast, each waits for the other now and then, and the job is a
- * little slower than the slower of them. These exponents say how little, where
- * two are equal: 3 % for an accelerator, whose pace is even and whose batches
- * lie ready; 11 % for preparation and storage, which meet at each sample.
+ * little slower than the slower of them. The exponent says how little, where
+ * two are equal: 3 %, as was seen of accelerators and of storages that are read
+ * ahead.
  */
-#define SOFT	    22.0
-#define SOFT_SAMPLE 6.0
+#define SOFT 22.0
 
 #define BALANCED 0.10
 
@@ -252,19 +251,13 @@ void mr_setting_pack(const struct mr_diagnosis *d, const struct mr_setting *s,
 		out->cpu = s->cpu * us / (us + unpack);
 }
 
-/* Of two that a batch has to pass; 0: no limit. */
-static double soft_least(double a, double b, double soft)
+double mr_model_meet(double a, double b)
 {
 	double low = lower(a, b);
 
 	if (!(a > 0) || !(b > 0))
 		return low;
-	return low / pow(pow(low / a, soft) + pow(low / b, soft), 1 / soft);
-}
-
-double mr_model_meet(double prep, double storage)
-{
-	return soft_least(prep, storage, SOFT_SAMPLE);
+	return low / pow(pow(low / a, SOFT) + pow(low / b, SOFT), 1 / SOFT);
 }
 
 double mr_model_all_hits(double p, double measured, double saves)
@@ -390,10 +383,10 @@ void mr_predict(const struct mr_diagnosis *d, const struct mr_setting *s,
 	o->beyond = d->points && s->threads > d->curve[d->points - 1].threads;
 	/* A storage that all nodes share. */
 	fetch = o->hits < 1 ? o->s / nodes / (1 - o->hits) : 0;
-	as_p = soft_least(o->g, o->p, SOFT);
+	as_p = mr_model_meet(o->g, o->p);
 	both = d->direct ? one_after_another(d, s, o) : ahead_rate(d, s, o);
-	both = soft_least(both, fetch, d->direct ? SOFT : SOFT_SAMPLE);
-	o->rate = soft_least(o->g, both, SOFT);
+	both = mr_model_meet(both, fetch);
+	o->rate = mr_model_meet(o->g, both);
 	if (in_turn(d, s, o)) {
 		both = lower(one_after_another(d, s, o), fetch);
 		as_p = 1 / (1 / o->g + 1 / o->p);

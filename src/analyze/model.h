@@ -89,9 +89,9 @@ double mr_model_lru(double share);
 int mr_model_cache(const char *name, const char *text, double all,
 		   double *bytes, struct mr_err *err);
 
-/* Of preparation and storage together, which meet at each sample: a little
- * below the slower one where they are about as fast. 0: no limit. */
-double mr_model_meet(double prep, double storage);
+/* Of two with a buffer between them: a little below the slower one where they
+ * are about as fast. 0: no limit. */
+double mr_model_meet(double a, double b);
 
 /* What keeps the rate down, of three rates (0: no limit): a word of struct
  * mr_outcome's. Those within a tenth of the lowest are in balance with it. */
