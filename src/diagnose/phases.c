@@ -2,15 +2,13 @@
 #include "diagnose/phases.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "analyze/model.h"
 #include "cache/ram.h"
+#include "diagnose/preparation.h"
 #include "diagnose/sample.h"
 #include "diagnose/schedule.h"
 #include "pipe/loader.h"
-
-enum { SPLIT_SAMPLES = 48 }; /* whose size after each step is looked at */
 
 /* So much faster than the accelerator, and it is not waited for. */
 #define SURELY 1.2
@@ -37,8 +35,7 @@ static void note_start(struct mr_phases *p, double start)
 			     "without");
 }
 
-/* Nothing came at all, in the time that there was. */
-static int nothing_came(const struct mr_phases *p, struct mr_err *err)
+int mr_phase_nothing(const struct mr_phases *p, struct mr_err *err)
 {
 	return mr_err_set(err, MR_ELIMIT,
 			  "not one sample came in the %.0f s that there were "
@@ -47,9 +44,9 @@ static int nothing_came(const struct mr_phases *p, struct mr_err *err)
 			  mr_phase_since(p->phase_since));
 }
 
-/* One figure; st may be NULL. */
-static int figure(struct mr_phases *p, const struct mr_trial *t, bool optional,
-		  struct mr_figure *f, struct mr_stats *st, struct mr_err *err)
+int mr_phase_figure(struct mr_phases *p, const struct mr_trial *t,
+		    bool optional, struct mr_figure *f, struct mr_stats *st,
+		    struct mr_err *err)
 {
 	struct mr_trial_found found;
 	int e = mr_trial_run(&p->with, t, &found, st, err);
@@ -58,7 +55,7 @@ static int figure(struct mr_phases *p, const struct mr_trial *t, bool optional,
 		return e;
 	*f = found.rate;
 	if (!f->n && !optional)
-		return nothing_came(p, err);
+		return mr_phase_nothing(p, err);
 	if (t->evict)
 		p->d->cold_stayed = found.stayed;
 	if (t->evict && t->paced)
@@ -73,265 +70,7 @@ static int figure(struct mr_phases *p, const struct mr_trial *t, bool optional,
 static int run(struct mr_phases *p, const struct mr_trial *t,
 	       struct mr_figure *f, struct mr_stats *st, struct mr_err *err)
 {
-	return figure(p, t, false, f, st, err);
-}
-
-/* ---- preparation ---- */
-
-static void learn_steps(struct mr_phases *p, const struct mr_stats *st,
-			const struct mr_loader *l)
-{
-	struct mr_diagnosis *d = p->d;
-	bool fixed = true;
-
-	d->steps = 0;
-	for (size_t i = 0; i < st->steps && i < MR_DIAG_STEPS; i++) {
-		const struct mr_step_stats *s = &st->step[i];
-		struct mr_diag_step *to = &d->step[d->steps++];
-
-		if (i && i < (size_t)l->pipeline->n)
-			fixed &= !(l->pipeline->stage[i].op->flags &
-				   MR_OP_RANDOM);
-		if (i >= st->steps - (size_t)l->plan.afters)
-			fixed = false;
-		snprintf(to->name, sizeof(to->name), "%s", s->name);
-		to->us = s->mean_us;
-		to->bytes_out =
-			s->calls ? (double)s->bytes_out / (double)s->calls : 0;
-		to->fixed = fixed;
-	}
-}
-
-/* Of some samples, what one has after the step k. */
-static int bytes_after(struct mr_phases *p, int k, struct mr_err *err)
-{
-	struct mr_trial t = { .seconds = 1 };
-	struct mr_pace pace = mr_trial_pace(&p->with, &t);
-	struct mr_options opt = p->job.opt;
-	struct mr_loader *l;
-	struct mr_stats st;
-	int e;
-
-	opt.subset =
-		p->with.subset < SPLIT_SAMPLES ? p->with.subset : SPLIT_SAMPLES;
-	opt.storage = "";
-	e = mr_loader_open_with(&l, p->job.upto[k], &opt, err);
-	if (e)
-		return e;
-	e = mr_pace_skip(l, mr_loader_epoch_samples(l), 1, &pace, NULL, err);
-	mr_loader_stats(l, &st);
-	mr_loader_close(l);
-	if (e < 0)
-		return e;
-	if (st.samples)
-		p->d->step[k].bytes_out =
-			(double)st.bytes_out / (double)st.samples;
-	return 0;
-}
-
-/*
- * What a sample has after each step that could be stored. By itself: in the
- * whole pipeline, steps that are fused never make all of it.
- */
-static int learn_bytes(struct mr_phases *p, struct mr_err *err)
-{
-	int e = 0;
-
-	for (int k = 1; !e && k < p->d->steps && p->job.upto[k]; k++) {
-		if (mr_phase_late(p, 0.5, "what samples take after each step"))
-			p->d->step[k].bytes_out = 0;
-		else
-			e = bytes_after(p, k, err);
-	}
-	return e;
-}
-
-static int take_turn(struct mr_phases *p, struct mr_figure *f,
-		     struct mr_err *err)
-{
-	struct mr_trial t = { .parts = MR_TRIAL_STEPS,
-			      .storage = "",
-			      .in_memory = true,
-			      .seconds = TURN };
-	struct mr_trial_found found;
-	int e = mr_trial_measure(&p->with, &t, p->steps, &found, err);
-
-	if (!e)
-		e = mr_trial_rest(p->steps, err);
-	if (e)
-		return e;
-	if (!found.rate.n && f)
-		return nothing_came(p, err);
-	if (found.rate.n && p->turns < MR_TURNS)
-		p->turn[p->turns++] = found.rate.mean;
-	if (f)
-		*f = found.rate;
-	return 0;
-}
-
-static void scale(struct mr_figure *f, double by)
-{
-	f->mean *= by;
-	f->low *= by;
-	f->high *= by;
-}
-
-/* To another mean, with an interval as wide. */
-static void move(struct mr_figure *f, double to)
-{
-	f->low += to - f->mean;
-	f->high += to - f->mean;
-	if (f->low < 0)
-		f->low = 0;
-	f->mean = to;
-}
-
-/* With an accelerator, preparation is no faster than alone: if it seems to be,
- * all that was taken in P's turns was taken at a bad time. */
-static void raise_p(struct mr_phases *p)
-{
-	struct mr_diagnosis *d = p->d;
-	double by = d->p.mean > 0 ? d->as_p.mean / d->p.mean : 0;
-
-	if (p->slept_p || d->as_p.n < 2 || by <= 1)
-		return;
-	scale(&d->p, by);
-	for (int i = 0; i < d->points; i++)
-		scale(&d->curve[i].rate, by);
-	scale(&d->pc, by);
-	scale(&d->pa, by);
-}
-
-/*
- * A trial between two turns of preparation alone. How fast the machine is may
- * change from one second to the next, and what differs from preparation by a
- * few percent would drown in that: the figure is the share of P, until
- * end_turns().
- */
-static int beside(struct mr_phases *p, const struct mr_trial *t,
-		  struct mr_figure *f, struct mr_err *err)
-{
-	double before = p->turn[p->turns - 1], after;
-	int e = figure(p, t, true, f, NULL, err);
-
-	if (!e)
-		e = take_turn(p, NULL, err);
-	if (e)
-		return e;
-	after = p->turn[p->turns - 1];
-	scale(f, 2 / (before + after));
-	return 0;
-}
-
-static int prepare_alone(struct mr_phases *p, struct mr_err *err)
-{
-	struct mr_trial t = { .parts = MR_TRIAL_STEPS,
-			      .storage = "",
-			      .in_memory = true };
-	struct mr_stats st;
-	int e;
-
-	mr_phase_begin(p, MR_PHASE_STEPS);
-	e = mr_trial_open(&p->with, &t, &p->steps, err);
-	if (!e)
-		e = take_turn(p, &p->d->p, err);
-	if (e)
-		return e;
-	mr_loader_stats(p->steps, &st);
-	learn_steps(p, &st, p->steps);
-	p->d->threads = st.threads;
-	return learn_bytes(p, err);
-}
-
-/* Seconds that a hit saves, of all threads together: the read, and the steps
- * before the cache. */
-static double hit_saves(const struct mr_phases *p)
-{
-	const struct mr_diagnosis *d = p->d;
-	double saves = d->c.n && d->c.mean > 0 ? 1 / d->c.mean : 0;
-
-	for (int k = 1; k < p->job.place && k < d->steps; k++)
-		saves += d->step[k].us / 1e6 / d->threads;
-	return saves;
-}
-
-static void bound_hits(struct mr_phases *p)
-{
-	struct mr_diagnosis *d = p->d;
-	double had = d->pc.mean, can;
-
-	if (!d->pc.n || !d->c.n || !(d->p.mean > 0) || !(had > 0))
-		return;
-	can = mr_model_all_hits(d->p.mean, had, hit_saves(p));
-	scale(&d->pc, can / had);
-}
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* P is what most of its turns say: one in which somebody else had the CPU does
- * not count for the others. What was taken beside it follows. */
-static void end_turns(struct mr_phases *p)
-{
-	struct mr_diagnosis *d = p->d;
-	size_t n = (size_t)p->turns;
-
-	if (n > 1 && d->p.n) {
-		d->p = mr_figure_of(p->turn, n);
-		qsort(p->turn, n, sizeof(*p->turn), by_value);
-		move(&d->p, (p->turn[(n - 1) / 2] + p->turn[n / 2]) / 2);
-	}
-	for (int i = 0; i < d->points; i++)
-		if (d->curve[i].threads == d->threads)
-			d->curve[i].rate = d->p;
-		else
-			scale(&d->curve[i].rate, d->p.mean);
-	scale(&d->pc, d->p.mean);
-	scale(&d->pa, d->p.mean);
-	bound_hits(p);
-}
-
-static void add_point(struct mr_diagnosis *d, int threads,
-		      const struct mr_figure *f)
-{
-	if (d->points < MR_CURVE_MAX)
-		d->curve[d->points++] = (struct mr_diag_point){ threads, *f };
-}
-
-/* P by threads: 1, 2, 4, ... up to the cores; the job's own is known. */
-static int curve(struct mr_phases *p, struct mr_err *err)
-{
-	struct mr_diagnosis *d = p->d;
-	int most = d->cores > d->threads ? d->cores : d->threads, e = 0;
-
-	mr_phase_begin(p, MR_PHASE_THREADS);
-	for (int n = 1; !e && n <= most; n = mr_trial_threads(n, most)) {
-		struct mr_trial t = { .parts = MR_TRIAL_STEPS,
-				      .storage = "",
-				      .in_memory = true,
-				      .threads = n,
-				      .seconds = TURN };
-		struct mr_figure f;
-
-		if (d->points && d->curve[d->points - 1].threads < d->threads &&
-		    n > d->threads)
-			add_point(d, d->threads, &d->p);
-		if (n == d->threads) {
-			add_point(d, n, &d->p);
-			continue;
-		}
-		if (mr_phase_late(p, mr_phase_beside(),
-				  "preparation by threads"))
-			continue;
-		e = beside(p, &t, &f, err);
-		if (!e && f.n)
-			add_point(d, n, &f);
-	}
-	return e;
+	return mr_phase_figure(p, t, false, f, st, err);
 }
 
 /* ---- memory and storage ---- */
@@ -408,14 +147,14 @@ static int reading(struct mr_phases *p, struct mr_err *err)
 
 	mr_phase_begin(p, MR_PHASE_MEMORY);
 	if (!mr_phase_late(p, READING, "reading from memory"))
-		e = figure(p, &t, true, &p->d->c, NULL, err);
+		e = mr_phase_figure(p, &t, true, &p->d->c, NULL, err);
 	if (!e && !mr_phase_late(p, mr_phase_beside() + FILLING,
 				 "what a cache saves"))
-		e = beside(p, &cached, &p->d->pc, err);
+		e = mr_prep_beside(p, &cached, &p->d->pc, err);
 	/* With a cache there is nothing to be read ahead. */
 	if (!e && p->job.ahead && !(p->with.hold > 0) &&
 	    !mr_phase_late(p, mr_phase_beside(), "what reading ahead costs"))
-		e = beside(p, &ahead, &p->d->pa, err);
+		e = mr_prep_beside(p, &ahead, &p->d->pa, err);
 	return e;
 }
 
@@ -511,7 +250,7 @@ static int together(struct mr_phases *p, const struct mr_trial *t,
 		    struct mr_err *err)
 {
 	struct mr_trial_found found;
-	int e = !l ? figure(p, t, true, f, NULL, err) :
+	int e = !l ? mr_phase_figure(p, t, true, f, NULL, err) :
 		     mr_trial_measure(&p->with, t, l, &found, err);
 
 	if (!e && l)
@@ -571,7 +310,7 @@ static int with_page_cache(struct mr_phases *p, struct mr_err *err)
 	snprintf(profile, sizeof(profile), "%s,cache=%.0f", p->job.opt.storage,
 		 p->d->cache_share * (double)p->with.subset *
 			 p->d->sample_bytes);
-	e = figure(p, &t, true, &p->d->page, NULL, err);
+	e = mr_phase_figure(p, &t, true, &p->d->page, NULL, err);
 	p->with.subset = all;
 	return e;
 }
@@ -631,21 +370,21 @@ int mr_phases_run(struct mr_phases *p, struct mr_err *err)
 		return e;
 	}
 	if (!e)
-		e = prepare_alone(p, err);
+		e = mr_prep_alone(p, err);
 	shrink(p);
 	if (!e)
 		e = size_cache(p, err);
 	if (!e)
-		e = curve(p, err);
+		e = mr_prep_curve(p, err);
 	if (!e)
 		e = reading(p, err);
-	end_turns(p);
+	mr_prep_end(p);
 	if (!e)
 		e = accelerator_alone(p, err);
 	if (!e)
 		e = in_memory(p, err);
 	if (!e)
-		raise_p(p);
+		mr_prep_raise(p);
 	mr_loader_close(p->steps);
 	if (!e)
 		e = storage_alone(p, err);

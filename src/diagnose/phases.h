@@ -55,6 +55,14 @@ double mr_phases_plan(struct mr_phases *p);
 /* Fills d's measured part, but for the accelerator's rate, which it has. */
 int mr_phases_run(struct mr_phases *p, struct mr_err *err);
 
+/* One figure; `optional`: there may be none. st: the loader's, or NULL. */
+int mr_phase_figure(struct mr_phases *p, const struct mr_trial *t,
+		    bool optional, struct mr_figure *f, struct mr_stats *st,
+		    struct mr_err *err);
+
+/* The error that not one sample came, in the time that there was. */
+int mr_phase_nothing(const struct mr_phases *p, struct mr_err *err);
+
 /* How the samples as they are stored pack, one by one. */
 void mr_phase_codecs(struct mr_diagnosis *d, const struct mr_batch *b,
 		     double seconds);
