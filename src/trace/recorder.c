@@ -270,17 +270,17 @@ void mr_recorder_tap(struct mr_recorder *r, struct mr_tap *t)
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* With rings that threads write to, no longer than until the next look at
- * them; without, until a tap is due. */
+/* Until a tap is due; with rings that threads write to, no longer than until
+ * the next look at them. */
 static uint64_t sleep_for(struct mr_recorder *r, uint64_t wake)
 {
-	uint64_t now = mr_clock_ns();
+	uint64_t now = mr_clock_ns(), ns = wake > now ? wake - now : 1;
 	bool rings;
 
 	pthread_mutex_lock(&r->lock);
 	rings = r->rings != NULL;
 	pthread_mutex_unlock(&r->lock);
-	return rings ? LOOK_NS : wake > now ? wake - now : 1;
+	return rings && ns > LOOK_NS ? LOOK_NS : ns;
 }
 
 static void *record(void *arg)

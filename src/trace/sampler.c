@@ -286,12 +286,12 @@ static void look(struct mr_tap *t, bool last)
 
 /* ---- opening ---- */
 
-/* ns until samples fill a quarter of a ring; but what processes map and start
- * is in it, too. */
+/* ns until samples fill half of a ring; but what processes map and start is in
+ * it, too. */
 static uint64_t look_every(const struct mr_sampler *s)
 {
 	size_t sample = (STACK + 8) * sizeof(uint64_t);
-	size_t fit = PAGES * s->page_size / 4 / sample;
+	size_t fit = PAGES * s->page_size / 2 / sample;
 	uint64_t ns = fit * 1000000000 / (uint64_t)s->hz;
 
 	return ns < LOOK_NS ? ns : LOOK_NS;
