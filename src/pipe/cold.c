@@ -64,7 +64,7 @@ struct files {
 static int path_of(const struct mr_loader *l, uint64_t index, char *buf,
 		   size_t cap, const char **path)
 {
-	struct mr_extent x;
+	struct mr_extent x = { 0 };
 	struct mr_err err;
 	int e = mr_part_locate(&l->plan, index, buf, cap, &x, &err);
 
@@ -201,7 +201,7 @@ int mr_loader_resident(struct mr_loader *l, uint64_t samples, uint64_t *bytes,
 	if (!p->source->locate)
 		return MR_EUNSUPPORTED;
 	for (uint64_t i = 0; i < l->order.n && i < samples; i++) {
-		struct mr_extent x;
+		struct mr_extent x = { 0 };
 
 		if (!mr_part_locate(p, mr_order_chosen(&l->order, &order, i),
 				    buf, sizeof(buf), &x, &err) &&

@@ -91,10 +91,11 @@ static enum window_mode settle(struct mr_fetch *f, uint64_t number,
 	_Atomic uint64_t *w = &f->window[number % f->windows];
 	uint64_t v = atomic_load(w), mine = (number + 1) * 4 + mode;
 
-	while (v >> 2 != number + 1)
+	while (v >> 2 < number + 1)
 		if (atomic_compare_exchange_weak(w, &v, mine))
 			return mode;
-	return (enum window_mode)(v & 3);
+	/* All are past that one where a later one has its place. */
+	return v >> 2 == number + 1 ? (enum window_mode)(v & 3) : DIRECT;
 }
 
 /* Are all samples of a position's window in the cache? Then nothing is to be
@@ -323,9 +324,10 @@ static void complete(void *data, struct mr_request *q)
 	e->length = got;
 	e->buf = q->buf;
 	e->data = q->buf->data;
-	/* A file that fills the buffer may go on; a short read of a known
+	/* A file that fills the buffer may go on, too; a short read of a known
 	 * length has a reason that the worker will find out. */
-	e->retry = !e->error && (to_end ? got == q->want : got < q->want);
+	e->retry = !e->error &&
+		   (to_end ? q->goes_on || got == q->want : got < q->want);
 	if (e->error && q->at.input) /* an errno does not tell enough */
 		e->retry = true;
 	if (to_end && !e->retry)
@@ -428,9 +430,11 @@ static size_t unknown_length(struct mr_fetch *f, const char *path)
 static int prepare(struct mr_fetch *f, struct mr_request *q, uint64_t index)
 {
 	struct mr_err err;
-	int e = mr_part_locate(&f->l->plan, index, q->path, sizeof(q->path),
-			       &q->at, &err);
+	int e;
 
+	q->at = (struct mr_extent){ 0 };
+	e = mr_part_locate(&f->l->plan, index, q->path, sizeof(q->path), &q->at,
+			   &err);
 	if (e)
 		return e == MR_ELIMIT ? MR_EIO : e;
 	if (q->at.fd < 0 && q->at.path != q->path)

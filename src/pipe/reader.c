@@ -10,6 +10,8 @@
 
 enum { WAIT_NS = 10 * 1000 * 1000 };
 
+#define HERE ((uint64_t)-1) /* where the last read of a file ended */
+
 static void finish(struct mr_reader *r, struct mr_request *q)
 {
 	r->in_flight--;
@@ -74,7 +76,7 @@ void mr_reader_hurry(struct mr_reader *r)
 
 /* ---- io_uring ---- */
 
-enum part { OPEN, READ, CLOSE };
+enum part { OPEN, READ, END, CLOSE };
 
 /* Opening into a slot of the ring's own table came with Linux 5.15; try it
  * on a file that is always there. */
@@ -140,28 +142,48 @@ static void prep_bytes(struct io_uring_sqe *sqe, const struct mr_request *q,
 				   q->at.offset);
 }
 
+/*
+ * A read may end before the file does: at a bad sector, or where the file
+ * system gives less at a time. One more byte is asked for, from where it
+ * ended: that there is none is the proof.
+ */
+static void prep_end(struct mr_reader *r, struct io_uring_sqe *sqe, int fd)
+{
+	io_uring_prep_read(sqe, fd, &r->beyond, 1, HERE);
+	sqe->flags |= IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK;
+}
+
 /* The queue holds four parts for each request: never full. */
 static void ring_submit(struct mr_reader *r, struct mr_request *q)
 {
 	unsigned slot = (unsigned)(q - r->request);
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&r->ring);
+	bool to_end = q->at.length == MR_TO_END && !q->advise;
 
 	q->parts = 0;
 	q->result = 0;
+	q->goes_on = false;
 	if (q->at.fd >= 0) {
 		prep_bytes(sqe, q, q->at.fd);
 		tag(r, sqe, q, READ);
 		return;
 	}
-	/* Three linked parts; "hard" so that a short read still closes. */
+	/* Linked parts; "hard" so that a short read still closes. */
 	io_uring_prep_openat_direct(sqe, AT_FDCWD, q->path,
 				    O_RDONLY | O_NONBLOCK, 0, slot);
 	sqe->flags |= IOSQE_IO_HARDLINK;
 	tag(r, sqe, q, OPEN);
 	sqe = io_uring_get_sqe(&r->ring);
 	prep_bytes(sqe, q, (int)slot);
+	if (to_end)
+		sqe->off = HERE;
 	sqe->flags |= IOSQE_FIXED_FILE | IOSQE_IO_HARDLINK;
 	tag(r, sqe, q, READ);
+	if (to_end) {
+		sqe = io_uring_get_sqe(&r->ring);
+		prep_end(r, sqe, (int)slot);
+		tag(r, sqe, q, END);
+	}
 	sqe = io_uring_get_sqe(&r->ring);
 	io_uring_prep_close_direct(sqe, slot);
 	tag(r, sqe, q, CLOSE);
@@ -177,8 +199,10 @@ static unsigned ring_reap(struct mr_reader *r)
 		enum part part = (enum part)(cqe->user_data & 3);
 
 		/* The first failure is the reason; closing does not matter. */
-		if (part != CLOSE && q->result >= 0 &&
-		    (part == READ || cqe->res < 0))
+		if (part == END)
+			q->goes_on = cqe->res != 0;
+		else if (part != CLOSE && q->result >= 0 &&
+			 (part == READ || cqe->res < 0))
 			q->result = cqe->res;
 		io_uring_cqe_seen(&r->ring, cqe);
 		if (--q->parts == 0) {

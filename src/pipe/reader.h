@@ -24,6 +24,7 @@ struct mr_request {
 	struct mr_extent at;
 	size_t want;
 	bool advise;	 /* the kernel is told to read it, nothing more */
+	bool goes_on;	 /* to the end of a file: which is not yet there */
 	int result;	 /* bytes or -errno */
 	int parts;	 /* completions still to come */
 	uint64_t issued; /* when, for the shaper */
@@ -39,6 +40,7 @@ struct mr_reader {
 	void *data;
 	bool has_ring;
 	struct io_uring ring;
+	char beyond; /* the ends of files */
 	pthread_t thread[MR_READER_THREADS];
 	int threads;  /* as many as were needed so far */
 	bool no_more; /* the system gives no further one */

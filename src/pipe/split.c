@@ -356,7 +356,7 @@ static int stamp_source(const struct mr_plan *plan, struct mr_meta *m,
 		return MR_ENOMEM;
 	for (uint64_t i = 0; src->locate && i < n && !e; i++) {
 		uint64_t at = plan->samples / n * i + plan->samples % n * i / n;
-		struct mr_extent x;
+		struct mr_extent x = { 0 };
 		struct mr_err ignored;
 
 		if (!src->locate(plan->source_self, at, buf, sizeof(buf), &x,

@@ -104,6 +104,14 @@ def test_one_thread_finds_out_within_its_first_batch(mill, tmp_path):
     assert r["fetch_depth"] > 1
 
 
+def test_large_files_of_any_length_are_one_request_each(mill, tmp_path):
+    for i in range(40):     # lengths that nobody guesses
+        (tmp_path / f"{i:02}.bin").write_bytes(bytes(550_000 + 2 ** (i // 2)))
+    r = mill.json("run", f"files {tmp_path} | batch 8", "--storage",
+                  "latency=1ms", "--fetch", "ahead", "--epochs", 2)
+    assert r["samples"] == 80 and r["storage_allows"]["requests"] == 80
+
+
 def test_the_end_of_a_set_is_read_by_few_requests(mill, tmp_path):
     out = tmp_path / "set"
     mill("prepare", "synthetic shape=10000 dtype=u8 count=250", "--out", out)
