@@ -3,6 +3,7 @@
 
 #include "core/hash.h"
 #include "core/mem.h"
+#include "core/str.h"
 #include "kernel/convert.h"
 
 /* ---- making and emptying ---- */
@@ -253,6 +254,20 @@ static void copy_corner(const char *src, const int64_t *shape, char *dst,
 	fill(dst + n * to, one, size, left * to / size);
 }
 
+static int too_long(const struct mr_out_field *o, uint64_t rows, size_t bytes,
+		    size_t budget, struct mr_err *err)
+{
+	char n[32], need[32], have[32];
+
+	return mr_err_set(err, MR_ELIMIT,
+			  "field '%s': %s rows, padded to the largest, take "
+			  "%s, with a memory budget of %s: make batches "
+			  "smaller, leave pad= out, or raise --memory",
+			  o->name, mr_str_count(n, rows),
+			  mr_str_size(need, (double)bytes),
+			  mr_str_size(have, (double)budget));
+}
+
 /* Replaces the joined buffer of field i by one of equal, padded rows. */
 static int pad_rows(struct mr_batch *b, int i, struct mr_pool *pool,
 		    struct mr_err *err)
@@ -280,6 +295,9 @@ static int pad_rows(struct mr_batch *b, int i, struct mr_pool *pool,
 				  o->name);
 	for (int d = 0; d < nd; d++)
 		row *= big[d];
+	if ((size_t)all * size > pool->budget->max)
+		return too_long(o, b->count, (size_t)all * size,
+				pool->budget->max, err);
 	e = mr_pool_get(pool, (size_t)all * size, &padded, err);
 	if (e)
 		return e;

@@ -461,6 +461,7 @@ static int usable(struct mr_loader *l, struct mr_err *err)
 int mr_loader_wait(struct mr_loader *l, struct mr_batch **out, int timeout_ms,
 		   struct mr_err *err)
 {
+	uint64_t until = mr_clock_ns() + (uint64_t)timeout_ms * 1000000;
 	struct mr_batch *b = NULL;
 	struct mr_err why;
 	int e = usable(l, err);
@@ -491,6 +492,10 @@ int mr_loader_wait(struct mr_loader *l, struct mr_batch **out, int timeout_ms,
 			l->head--;
 			return e;
 		}
+		/* It was empty, all of its samples being bad; so may the next
+		 * ones be, for a long time. */
+		if (timeout_ms >= 0 && mr_clock_ns() >= until)
+			return MR_AGAIN;
 	}
 }
 
@@ -538,11 +543,13 @@ int mr_loader_seek(struct mr_loader *l, const struct mr_state *st,
 				  (long long)l->opt.rank,
 				  (long long)l->opt.ranks);
 	if (st->batch > l->epoch_batches ||
-	    st->epoch > UINT64_MAX / 2 / l->epoch_batches)
+	    st->epoch > UINT64_MAX / 4 / l->epoch_batches / l->rows)
 		return mr_err_set(err, MR_EINVAL,
-				  "the checkpoint is at batch %llu; an epoch "
-				  "has %llu",
+				  "the checkpoint is at batch %llu of epoch "
+				  "%llu; an epoch has %llu, and there are not "
+				  "that many epochs",
 				  (unsigned long long)st->batch,
+				  (unsigned long long)st->epoch,
 				  (unsigned long long)l->epoch_batches);
 	halt(l);
 	l->opt.seed = l->order.seed = st->seed;

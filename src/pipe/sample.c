@@ -675,7 +675,8 @@ static bool replace(struct mr_worker *w, struct mr_row *r, const size_t *used)
 
 	for (int i = 0; i < REPLACE_TRIES; i++) {
 		rewind_run(r->run, used);
-		r->index = mr_rng_below(&rng, w->l->plan.samples);
+		r->index = mr_order_chosen(&w->l->order, &w->order,
+					   mr_rng_below(&rng, w->l->order.n));
 		if (try_sample(w, r, NULL) == 0)
 			return true;
 	}

@@ -15,12 +15,13 @@ static void *area_reserve(struct mr_worker *w, int field, size_t bytes,
 {
 	struct mr_buf **b = &w->area[field][!w->side[field]];
 
-	if (*b && (*b)->cap >= bytes)
-		return (*b)->data;
+	/* before all else: a buffer may have more room than that */
 	if (bytes > w->l->sample_max) {
 		mr_too_large(w, bytes);
 		return NULL;
 	}
+	if (*b && (*b)->cap >= bytes)
+		return (*b)->data;
 	if (*b ? mr_buf_grow(*b, bytes, used, &w->err) :
 		 mr_pool_get(&w->l->pool, bytes, b, &w->err))
 		return NULL;
@@ -35,12 +36,12 @@ static void *run_reserve(struct mr_worker *w, struct mr_run *run, int r,
 	struct mr_buf **b = &run->buf[r];
 	size_t need = run->used[r] + bytes, grown;
 
-	if (*b && (*b)->cap >= need)
-		return (char *)(*b)->data + run->used[r];
 	if (bytes > w->l->sample_max) {
 		mr_too_large(w, bytes);
 		return NULL;
 	}
+	if (*b && (*b)->cap >= need)
+		return (char *)(*b)->data + run->used[r];
 	if (!*b) {
 		/* Room for the whole run, going by the rows seen so far. */
 		size_t mean = mr_counted(&w->l->row_mean[r]);

@@ -159,6 +159,26 @@ def test_replacements_come_from_the_good_samples(mill, tmp_path, picky):
         mill.digest(f"npy {tmp_path}/b.npy | batch 64")
 
 
+def test_replacements_stay_in_the_subset(mill, tmp_path, picky):
+    # Sample i is [200, i] or, when bad, [13, i].
+    a = np.full((400, 2), 13, np.uint8)
+    a[:, 1] = np.arange(400) % 250
+    np.save(tmp_path / "a.npy", a)
+    words = ["run", f"npy {tmp_path}/a.npy | picky | batch 4", "--subset", 4,
+             "--plugin", picky]
+    chosen = [b["index"]
+              for b in mill.json(*words, "--on-error", "skip")["bad"]]
+    assert len(chosen) == 4
+    # one of them is good, and takes the places of the others
+    a[:, 0] = 200
+    a[chosen[1:], 0] = 13
+    np.save(tmp_path / "a.npy", a)
+    r = mill.json(*words, "--on-error", "replace", "--digest")
+    np.save(tmp_path / "b.npy", a[[chosen[0]] * 4])
+    assert r["samples"] == 4 and r["digest"] == mill.digest(
+        f"npy {tmp_path}/b.npy | batch 4")
+
+
 @pytest.mark.parametrize("policy", ["skip", "replace"])
 def test_data_set_without_a_good_sample_ends(mill, tmp_path, policy):
     for i in range(10):
@@ -183,6 +203,15 @@ def test_skip_resumes_to_the_digest_of_one_run(mill, spoilt, tmp_path):
     mill("run", *args, "--samples", 48, "--checkpoint", c, "--digest")
     assert mill.digest(*args, "--resume", c, "--threads", 3) == \
         mill.digest(*args)
+
+
+def test_a_batch_padded_beyond_the_budget_is_refused(mill, tmp_path):
+    for i in range(200):
+        (tmp_path / f"{i:03}").write_bytes(b"x")
+    (tmp_path / "long").write_bytes(bytes(1 << 20))
+    mill.fails("run", f"files {tmp_path} | batch 201 pad=0", "--memory", "32M",
+               code=1, says=["field 'data': 201 rows, padded to the largest",
+                             "201 MB", "raise --memory"])
 
 
 def test_sample_over_the_budget_is_a_bad_sample(mill, tmp_path):

@@ -225,6 +225,21 @@ def test_whole_files_may_differ_in_length(tmp_path):
         same(np.asarray(b["x"]).reshape(a.shape), a)
 
 
+@pytest.mark.parametrize("then", ["", " | normalize mean=0 std=1"])
+def test_a_file_over_the_limit_is_refused_also_after_a_large_one(tmp_path,
+                                                                 then):
+    # The first one's buffer has more room than a sample may take.
+    for i, n in enumerate((8_900_000, 40_000_000)):
+        with h5py.File(tmp_path / f"{i}.h5", "w") as f:
+            f["x"] = np.zeros(n, "u1")
+    loader = millrace.Loader(
+        f"hdf5 '{tmp_path}/*.h5' x window=0{then} | batch 1", memory="18M",
+        threads=1, order="sequential", on_error="skip")
+    assert len(list(loader)) == (1 if not then else 0)
+    assert all("raise --memory" in b["reason"] for b in loader.bad_samples())
+    assert [b["index"] for b in loader.bad_samples()][-1] == 1
+
+
 def test_links_virtual_and_external_data_are_read_too(tmp_path):
     a = numbers((40, 3), "<f8")
     a.tofile(tmp_path / "raw")

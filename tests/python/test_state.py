@@ -86,6 +86,13 @@ def test_a_spoilt_state_is_a_value_error(npy, spoil, text):
         loader.load_state_dict("state")
 
 
+def test_an_epoch_that_nobody_comes_to_is_refused(npy):
+    loader = millrace.Loader(f"npy {npy} | batch 1000")
+    state = loader.state_dict()
+    with pytest.raises(millrace.Error, match="not that many epochs"):
+        loader.load_state_dict({**state, "epoch": 2**62})
+
+
 def test_stats_count_what_was_given(npy):
     loader = millrace.Loader(f"npy {npy} | batch 50", threads=2)
     n = sum(1 for _ in loader)

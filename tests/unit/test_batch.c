@@ -264,7 +264,7 @@ static void test_a_batch_that_does_not_fit_fails_and_says_so(void **state)
 	write_run(&x, 1, 1);
 	mr_batch_finish(x.b, &x.pool);
 	assert_int_equal(x.b->failed.code, MR_ELIMIT);
-	assert_non_null(strstr(x.b->failed.text, "does not fit"));
+	assert_non_null(strstr(x.b->failed.text, "raise --memory"));
 	drop(&x);
 }
 

@@ -652,6 +652,37 @@ static void test_a_batch_of_bad_samples_alone_is_left_out(void **state)
 	mr_loader_close(l);
 }
 
+/* However many batches there are of which nothing is left. */
+static void test_waiting_for_batches_of_bad_samples_has_its_limit(void **state)
+{
+	struct mr_options opt = options(2);
+	char text[N * 16] = "";
+	struct mr_loader *l;
+	struct mr_batch *b;
+	struct mr_err err;
+	size_t n = 0;
+
+	(void)state;
+	for (int i = 0; i < N; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "no%d\n", i);
+	put("none.tsv", text, n);
+	opt.on_error = MR_ON_ERROR_SKIP;
+	l = must_open(textf("list %s/none.tsv", top), &opt);
+	for (uint64_t calls = 1;; calls++) {
+		struct mr_state at;
+		int e = mr_loader_wait(l, &b, 0, &err);
+
+		if (e == MR_END)
+			break;
+		assert_int_equal(e, MR_AGAIN);
+		mr_loader_state(l, &at);
+		assert_true(at.epoch * N + at.batch <= calls);
+		if (calls == 1)
+			usleep(50 * 1000); /* until some are there */
+	}
+	mr_loader_close(l);
+}
+
 static void test_a_bad_sample_stops_the_loader_for_good(void **state)
 {
 	(void)state;
@@ -734,6 +765,8 @@ int main(void)
 		cmocka_unit_test(
 			test_bad_samples_are_skipped_and_listed_in_order),
 		cmocka_unit_test(test_a_batch_of_bad_samples_alone_is_left_out),
+		cmocka_unit_test(
+			test_waiting_for_batches_of_bad_samples_has_its_limit),
 		cmocka_unit_test(test_a_bad_sample_stops_the_loader_for_good),
 		cmocka_unit_test(
 			test_replaced_samples_are_the_same_with_any_threads),
