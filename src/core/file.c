@@ -10,6 +10,8 @@
 #include "core/cgroup.h"
 #include "core/mem.h"
 
+enum { TRIES = 100 }; /* names of a file that is not yet whole */
+
 int mr_file_read(const char *path, size_t max, char **data, size_t *size,
 		 struct mr_err *err)
 {
@@ -123,21 +125,37 @@ static int write_special(const char *path, const void *data, size_t size,
 	return e ? mr_err_sys(err, e, path, "cannot write") : 0;
 }
 
+/* A new file beside it: nobody's, and no link that somebody has put there. */
+static int open_beside(const char *path, char *tmp, size_t cap,
+		       struct mr_err *err)
+{
+	int fd = -1;
+
+	for (int i = 0; i < TRIES && fd < 0; i++) {
+		int n = snprintf(tmp, cap, "%s.tmp-%d-%d", path, (int)getpid(),
+				 i);
+
+		if (n < 0 || (size_t)n >= cap)
+			return mr_err_set(err, MR_EINVAL, "%s: path too long",
+					  path);
+		fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		if (fd < 0 && errno != EEXIST)
+			break;
+	}
+	return fd < 0 ? mr_err_sys(err, errno, path, "cannot write") : fd;
+}
+
 int mr_file_write(const char *path, const void *data, size_t size,
 		  struct mr_err *err)
 {
 	char tmp[4096];
-	int fd, e, n;
+	int fd, e;
 
 	if (is_special(path))
 		return write_special(path, data, size, err);
-
-	n = snprintf(tmp, sizeof(tmp), "%s.tmp-%d", path, (int)getpid());
-	if (n < 0 || (size_t)n >= sizeof(tmp))
-		return mr_err_set(err, MR_EINVAL, "%s: path too long", path);
-	fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	fd = open_beside(path, tmp, sizeof(tmp), err);
 	if (fd < 0)
-		return mr_err_sys(err, errno, path, "cannot write");
+		return err->code;
 	e = mr_write_all(fd, data, size);
 	if (!e && fsync(fd))
 		e = errno;

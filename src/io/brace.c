@@ -211,9 +211,15 @@ static int expand(struct mr_name_list *l, char *text, size_t done, int depth,
 int mr_brace_expand(struct mr_name_list *l, const char *pattern,
 		    struct mr_err *err)
 {
-	char *text = mr_strdup(pattern, err);
-	int e = text ? expand(l, text, 0, 0, err) : MR_ENOMEM;
+	char *text;
+	int e;
 
+	if (strlen(pattern) > LENGTH_MAX)
+		return mr_err_set(err, MR_ELIMIT,
+				  "%.60s...: a pattern of more than %d bytes",
+				  pattern, LENGTH_MAX);
+	text = mr_strdup(pattern, err);
+	e = text ? expand(l, text, 0, 0, err) : MR_ENOMEM;
 	if (e && e != MR_ENOMEM)
 		mr_err_prefix(err, "%s: ", pattern);
 	return e;

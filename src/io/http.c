@@ -229,7 +229,8 @@ static enum next settle(struct mr_exchange *x, struct mr_err *err)
 	default:
 		break;
 	}
-	if (!x->code && (x->a->got == q->n || !q->n))
+	/* All that was asked for counts, however the connection ended. */
+	if (q->n ? x->a->got == q->n : !x->code)
 		return DONE;
 	if (may_pass(x))
 		return AGAIN;

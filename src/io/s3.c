@@ -15,6 +15,7 @@ enum {
 	BUCKET_MAX = 255,
 	PAGE_MAX = 16 << 20, /* bytes for 1,000 names */
 	TOKEN_MAX = 4096,
+	EMPTY_MAX = 1000, /* pages one after another */
 };
 
 /* ---- names ---- */
@@ -139,6 +140,7 @@ struct listing {
 	struct mr_http_settings set;
 	char *page;
 	char token[TOKEN_MAX];
+	size_t keys; /* that were listed */
 };
 
 /* The parameters must be sorted, which libcurl 7.88 leaves to us. */
@@ -222,6 +224,7 @@ static int take_page(struct listing *g, size_t n, bool *more,
 	while (!e && (k = mr_xml_next(&x, "Key", key, sizeof(key))) > 0) {
 		bool same = !strcmp(key, g->place.key);
 
+		g->keys++;
 		if (same ||
 		    !fnmatch(g->place.key, key, FNM_PATHNAME | FNM_PERIOD))
 			e = add_name(g, key, err);
@@ -244,6 +247,7 @@ static int take_page(struct listing *g, size_t n, bool *more,
 static int list_all(struct listing *g, struct mr_err *err)
 {
 	bool more = true;
+	int empty = 0;
 	size_t n;
 	int e = mr_http_settings_init(&g->set, err);
 
@@ -254,9 +258,14 @@ static int list_all(struct listing *g, struct mr_err *err)
 	if (!e && !g->page)
 		e = MR_ENOMEM;
 	while (!e && more) {
+		size_t before = g->keys;
+
 		e = get_page(g, &n, err);
 		if (!e)
 			e = take_page(g, n, &more, err);
+		empty = g->keys > before ? 0 : empty + 1;
+		if (!e && empty > EMPTY_MAX)
+			e = damaged(g, "page after page without a key", err);
 	}
 	mr_unmap(g->page, PAGE_MAX);
 	mr_s3_signer_fini(&g->signer);

@@ -22,10 +22,30 @@ struct quiet {
 	void *data;
 };
 
+/* A child that is forked while another thread is in the library is to find
+ * the lock open, and the library in no thread's midst. */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+static void guard_forks(void)
+{
+	pthread_atfork(before_fork, after_fork, after_fork);
+}
+
 static struct quiet enter(void)
 {
 	struct quiet q = { NULL, NULL };
 
+	pthread_once(&once, guard_forks);
 	pthread_mutex_lock(&lock);
 	H5Eget_auto2(H5E_DEFAULT, &q.print, &q.data);
 	H5Eset_auto2(H5E_DEFAULT, NULL, NULL);

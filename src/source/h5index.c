@@ -99,8 +99,8 @@ struct walk {
 	} block[BLOCKS];
 	int blocks;
 	bool found;
-	uint64_t nodes;	 /* of the B-tree, so far */
-	uint64_t layout; /* the address that the layout message gives */
+	uint64_t entries; /* of the B-tree, so far */
+	uint64_t layout;  /* the address that the layout message gives */
 };
 
 static int unknown(const struct walk *w, const char *what, unsigned version)
@@ -285,11 +285,12 @@ static int read_entries(struct walk *w, const uint8_t *p, unsigned n, int level)
 }
 
 /* level < 0: of the root, which tells its own. Levels go down, and there are
- * no more nodes than the file has room for: a damaged tree comes to an end. */
+ * no more entries than the file has room for: a damaged tree comes to an end.
+ */
 static int read_node(struct walk *w, uint64_t at, int level)
 {
 	size_t key = 8 + 8 * ((size_t)w->s->ndim + 1);
-	uint64_t most = mr_input_size(w->in) / 24;
+	uint64_t most = mr_input_size(w->in) / (key + 8);
 	uint8_t *p;
 	unsigned n;
 	int e = read_block(w, at, 24, &p);
@@ -297,8 +298,9 @@ static int read_node(struct walk *w, uint64_t at, int level)
 	if (e)
 		return e;
 	n = mr_le16(p + 6);
+	w->entries += n;
 	if (memcmp(p, "TREE", 4) || p[4] != 1 || p[5] > LEVELS ||
-	    (level >= 0 && p[5] != level) || ++w->nodes > most)
+	    (level >= 0 && p[5] != level) || w->entries > most)
 		e = damaged_node(w, at);
 	level = p[5];
 	free(p);

@@ -127,9 +127,11 @@ static int add_entry(struct walk *w, const uint8_t *key, size_t n, uint64_t at,
 	struct mr_lmdb *o = w->out;
 	int e;
 
-	w->seen++;
 	if (!is_wanted(w, key, n))
 		return 0;
+	if (o->used + n > mr_input_size(w->in)) /* nodes that lie on others */
+		return damaged(w, at / w->page_bytes,
+			       "has keys longer than the file");
 	e = mr_grow(&o->entry, &o->cap, o->n + 1, sizeof(*o->entry),
 		    SIZE_MAX / sizeof(*o->entry), w->err);
 	if (!e)
@@ -180,6 +182,9 @@ static int read_leaf_node(struct walk *w, uint64_t page, const uint8_t *p,
 	size_t n = mr_le16(p + 6), left;
 	const uint8_t *key = p + NODE, *value = key + n;
 
+	if (++w->seen > w->db.entries)
+		return damaged(w, page,
+			       "has more entries than there should be");
 	if (n > room - NODE)
 		return damaged(w, page, "has a key that is not all in it");
 	left = room - NODE - n;
@@ -194,7 +199,6 @@ static int read_leaf_node(struct walk *w, uint64_t page, const uint8_t *p,
 	if (flags & BIG)
 		return add_big(w, page, key, n, mr_le64(value), length);
 	if (flags & SUB_DB) {
-		w->seen++;
 		note_db(w, key, n, value);
 		return 0;
 	}
@@ -241,7 +245,7 @@ static int walk_page(struct walk *w, uint64_t page, unsigned level)
 	for (size_t i = HEADER; !e && i + 1 < mr_le16(p + 12); i += 2) {
 		size_t at = mr_le16(p + i);
 
-		if (at < HEADER || at + NODE > size)
+		if (at < mr_le16(p + 12) || at + NODE > size)
 			return damaged(w, page, "has a node outside of it");
 		if (level + 1 == w->db.depth)
 			e = read_leaf_node(w, page, p + at, at, size - at);
@@ -260,6 +264,12 @@ static int walk_db(struct walk *w)
 	int e;
 
 	w->seen = w->pages = 0;
+	if (w->db.entries > mr_input_size(w->in) / (NODE + 2))
+		return mr_err_set(
+			w->err, MR_EDATA,
+			"%s: damaged: it has no room for %llu entries",
+			mr_input_path(w->in),
+			(unsigned long long)w->db.entries);
 	if (w->db.flags & SORTED_DUPLICATES)
 		return mr_err_set(w->err, MR_EUNSUPPORTED,
 				  "%s: a database with several values for one "

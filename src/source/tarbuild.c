@@ -5,7 +5,7 @@
 #include "source/tarhead.h"
 #include "source/tarindex.h"
 
-enum { EXT_MAX = 255, VARINT = 10 };
+enum { NAME_MOST = 16384, EXT_MAX = 255, VARINT = 10 };
 
 struct damage {
 	enum mr_tar_damage what;
@@ -43,14 +43,14 @@ static bool is_remark(const char *name, size_t n)
 
 /* As WebDataset: the key ends at the first dot of the last part. Names that
  * begin with a dot, as macOS adds to each file, are no samples, nor are those
- * without an extension. */
+ * without an extension, nor what is too long for any file's name. */
 static bool split(const char *name, size_t n, size_t *key, size_t *ext)
 {
 	const char *slash = memrchr(name, '/', n);
 	size_t base = slash ? (size_t)(slash + 1 - name) : 0;
 	const char *dot = memchr(name + base, '.', n - base);
 
-	if (!dot || dot == name + base || dot + 1 == name + n)
+	if (!dot || dot == name + base || dot + 1 == name + n || n > NAME_MOST)
 		return false;
 	*key = (size_t)(dot - name);
 	*ext = *key + 1;
@@ -100,7 +100,7 @@ static int put_record(struct builder *b, const char *key, size_t key_len,
 	size_t n = members ? b->used : 0;
 	uint8_t *p;
 	int e = mr_grow(&x->records, &x->cap,
-			x->bytes + key_len + n + 6 * VARINT, 1, SIZE_MAX / 4,
+			x->bytes + key_len + n + 6 * VARINT, 1, UINT32_MAX,
 			err);
 
 	if (e)

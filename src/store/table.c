@@ -2,12 +2,29 @@
 #include "store/table.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/hash.h"
 #include "core/mem.h"
 
 enum { PART = 1 << 20 };
+
+/* What a set names may be anything by now, also what has no end. */
+static int open_regular(const char *path, uint64_t *size, struct mr_err *err)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+
+	if (fd < 0)
+		return mr_err_sys(err, errno, path, "cannot open");
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode)) {
+		*size = (uint64_t)st.st_size;
+		return fd;
+	}
+	close(fd);
+	return mr_err_set(err, MR_EDATA, "%s: not a regular file", path);
+}
 
 static int hash_all(struct mr_table *t, int fd, void *buf, XXH3_state_t *state,
 		    struct mr_err *err)
@@ -30,12 +47,12 @@ static int hash_all(struct mr_table *t, int fd, void *buf, XXH3_state_t *state,
 
 int mr_table_read(struct mr_table *t, struct mr_err *err)
 {
-	int e, fd = open(t->path, O_RDONLY | O_CLOEXEC);
+	int e, fd = open_regular(t->path, &t->size, err);
 	XXH3_state_t *state;
 	void *buf;
 
 	if (fd < 0)
-		return mr_err_sys(err, errno, t->path, "cannot open");
+		return fd;
 	state = XXH3_createState();
 	buf = mr_alloc(PART, 1, err);
 	if (state && buf)

@@ -184,6 +184,27 @@ def test_a_file_that_was_cut_off_loses_what_is_not_there(tmp_path):
     assert len(kept) > 3
 
 
+def test_slots_that_share_a_node_are_damage(tmp_path):
+    """Else a small file with long keys takes any amount of memory."""
+    put(tmp_path, [(b"%03d" % i + b"k" * 400, b"v") for i in range(40)])
+    path = tmp_path / "data.mdb"
+    b = bytearray(path.read_bytes())
+    hurt = 0
+    for page in range(2, len(b) // 4096):
+        at = page * 4096
+        flags, lower = (int.from_bytes(b[at + k:at + k + 2], "little")
+                        for k in (10, 12))
+        if flags & 2 and lower > 18:    # a leaf: slots up to its first node
+            slot = bytes(b[at + 16:at + 18])
+            node = int.from_bytes(slot, "little")
+            b[at + 12:at + 14] = slot
+            b[at + 16:at + node] = slot * ((node - 16) // 2)
+            hurt += 1
+    assert hurt
+    path.write_bytes(b)
+    refused(f"lmdb {tmp_path}", "data.mdb", "damaged")
+
+
 @pytest.mark.parametrize("map", ["no", "yes"])
 def test_damaged_pages_end_no_process(tmp_path, map):
     env = lmdb.open(str(tmp_path), sync=False)

@@ -1411,7 +1411,7 @@ static void page_with_failures(enum what w, enum how h, int kind)
 	bool again = true;
 
 	snprintf(to, sizeof(to), "%s/page.html", top);
-	snprintf(temp, sizeof(temp), "%s.tmp-%d", to, (int)getpid());
+	snprintf(temp, sizeof(temp), "%s.tmp-%d-0", to, (int)getpid());
 	for (long k = 1; again; k++) {
 		struct mr_err err = { 0 };
 		int e;

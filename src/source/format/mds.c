@@ -308,7 +308,8 @@ static int choose_all(struct mds *s, struct mr_err *err)
 }
 
 /* Arrays that describe themselves are what they are in the first sample. */
-static int learn(struct mds *s, struct mr_err *err)
+static int learn(struct mds *s, const struct mr_source_env *env,
+		 struct mr_err *err)
 {
 	const struct shard *d = s->shard;
 	struct values v;
@@ -324,6 +325,11 @@ static int learn(struct mds *s, struct mr_err *err)
 				  "%s: no shard that is whole has samples",
 				  s->dir);
 	e = bounds(d, 0, &at, &n, err);
+	if (!e && env->memory && n > env->memory / 2)
+		e = mr_err_set(err, MR_ELIMIT,
+			       "%zu bytes; with a memory budget of %llu, a "
+			       "sample may have half of it: raise --memory",
+			       n, (unsigned long long)env->memory);
 	p = e ? NULL : mr_alloc(n, 1, err);
 	if (!e)
 		e = p ? mr_part_read(d->part, p, n, at, err) : MR_ENOMEM;
@@ -406,7 +412,7 @@ static int open_all(struct mds *s, const char *dir,
 	if (!e)
 		e = *s->columns ? choose_named(s, err) : choose_all(s, err);
 	if (!e && must_learn(s))
-		e = learn(s, err);
+		e = learn(s, env, err);
 	return e;
 }
 

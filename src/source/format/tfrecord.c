@@ -43,7 +43,8 @@ struct opening {
 	struct tfrecord *s;
 	pthread_mutex_t lock;
 	struct mr_survey survey;
-	uint64_t bytes; /* of each file that are looked at, or one record */
+	uint64_t bytes; /* of each file that are looked at, or one record, */
+	uint64_t most;	/* which no sample may be larger than */
 };
 
 static int examine_record(struct opening *o, const struct mr_recfile *r,
@@ -78,9 +79,12 @@ static int examine_file(struct opening *o, const struct mr_recfile *r,
 	for (uint64_t k = 0; !e && k < n && k < (uint64_t)o->s->examine; k++) {
 		if (k && r->at[k + 1] > o->bytes)
 			break;
-		e = mr_grow(&buf, &cap, r->at[k + 1] - r->at[k], 1,
-			    SIZE_MAX / 4, err);
-		if (!e)
+		e = mr_grow(&buf, &cap, r->at[k + 1] - r->at[k], 1, o->most,
+			    err);
+		if (e)
+			mr_err_prefix(err, "%s[%llu]: ", r->part->path,
+				      (unsigned long long)k);
+		else
 			e = examine_record(o, r, k, buf, err);
 	}
 	free(buf);
@@ -131,6 +135,7 @@ static int open_files(struct opening *o, const struct mr_source_env *env,
 	if (!s->file)
 		return MR_ENOMEM;
 	o->bytes = EXAMINE_BYTES / s->parts.n;
+	o->most = env->memory ? env->memory / 2 : SIZE_MAX / 4;
 	e = mr_parts_open(&s->parts, &how, err);
 	if (!e && !s->parts.samples)
 		e = mr_err_set(err, MR_EDATA,
