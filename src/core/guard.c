@@ -9,10 +9,8 @@
 
 /* Of the copy that this thread is at. In static memory, since a handler
  * must not be the first to touch it. */
-static _Thread_local struct {
-	volatile uintptr_t from, to;
-	sigjmp_buf back;
-} guard __attribute__((tls_model("initial-exec")));
+static _Thread_local struct mr_guard guard
+	__attribute__((tls_model("initial-exec")));
 
 static struct sigaction before;
 static int failed;
@@ -61,6 +59,19 @@ int mr_guard_take(struct mr_err *err)
 sigjmp_buf *mr_guard_point(void)
 {
 	return &guard.back;
+}
+
+void mr_guard_save(struct mr_guard *outer)
+{
+	memcpy(outer, &guard, sizeof(guard));
+}
+
+void mr_guard_restore(const struct mr_guard *outer)
+{
+	mr_guard_disarm();
+	memcpy(guard.back, outer->back, sizeof(guard.back));
+	guard.to = outer->to;
+	guard.from = outer->from;
 }
 
 void mr_guard_arm(const void *from, size_t n)

@@ -7,6 +7,7 @@
 #define MR_CORE_GUARD_H
 
 #include <setjmp.h>
+#include <stdint.h>
 
 #include "core/err.h"
 
@@ -27,6 +28,16 @@ bool mr_guard_copy(void *dst, const void *src, size_t n);
  */
 #define mr_guard_set() (sigsetjmp(*mr_guard_point(), 0) != 0)
 sigjmp_buf *mr_guard_point(void);
+
+/* What the thread's caller has set and armed, while somebody within it does so
+ * for himself. */
+struct mr_guard {
+	volatile uintptr_t from, to;
+	sigjmp_buf back;
+};
+void mr_guard_save(struct mr_guard *outer);
+void mr_guard_restore(const struct mr_guard *outer);
+
 void mr_guard_arm(const void *from, size_t n);
 void mr_guard_disarm(void);
 

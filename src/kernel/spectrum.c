@@ -9,9 +9,13 @@
 
 void mr_hann(double *w, size_t n, double scale)
 {
-	for (size_t i = 0; i < n; i++)
+	size_t period = n - n % 2;
+
+	if (n == 1)
+		w[0] = scale;
+	for (size_t i = 0; i < n && n > 1; i++)
 		w[i] = scale *
-		       (0.5 - 0.5 * cos(2 * M_PI * (double)i / (double)n));
+		       (0.5 - 0.5 * cos(2 * M_PI * (double)i / (double)period));
 }
 
 void mr_window_i16(const int16_t *src, const double *w, size_t n, double *dst)
@@ -65,6 +69,11 @@ static double mel(double hertz)
 	return 1127 * log1p(hertz / 700);
 }
 
+static double mel_of(size_t input, size_t inputs, double rate)
+{
+	return mel(rate / 2 * (double)input / (double)(inputs - 1));
+}
+
 static double weight(double m, const double corner[3])
 {
 	double up = (m - corner[0]) / (corner[1] - corner[0]);
@@ -77,7 +86,8 @@ size_t mr_mel_bands(size_t inputs, size_t bins, double rate, double low,
 		    double high, struct mr_band *band, float *w)
 {
 	double from = mel(low), gap = (mel(high) - from) / (double)(bins + 1);
-	size_t used = 0;
+	size_t used = 0, start = 1; /* input 0, the constant, counts for
+				     * nothing */
 
 	for (size_t b = 0; b < bins; b++) {
 		const double corner[3] = { from + gap * (double)b,
@@ -85,12 +95,15 @@ size_t mr_mel_bands(size_t inputs, size_t bins, double rate, double low,
 					   from + gap * (double)(b + 2) };
 
 		band[b] = (struct mr_band){ .at = (uint32_t)used };
-		/* the constant part, input 0, counts for nothing */
-		for (size_t i = 1; i < inputs; i++) {
-			double hertz =
-				rate / 2 * (double)i / (double)(inputs - 1);
-			double x = weight(mel(hertz), corner);
+		while (start < inputs &&
+		       mel_of(start, inputs, rate) <= corner[0])
+			start++;
+		for (size_t i = start; i < inputs; i++) {
+			double m = mel_of(i, inputs, rate), x;
 
+			if (m >= corner[2])
+				break;
+			x = weight(m, corner);
 			if (x <= 0)
 				continue;
 			if (!band[b].count++)

@@ -12,7 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The periodic Hann window of n values, times scale. */
+/* The periodic Hann window of n values, times scale, as TensorFlow has it: of
+ * an odd number the last value ends the period, and of 1 it is all. */
 void mr_hann(double *w, size_t n, double scale);
 
 /* dst[i] = src[i] * w[i]. */

@@ -3,6 +3,8 @@
 
 /* ---- the tag ---- */
 
+enum { LONG = 4 }; /* an entry's type; other numbers are of two bytes */
+
 struct tiff {
 	const uint8_t *at;
 	size_t n;
@@ -38,7 +40,7 @@ int mr_exif_orientation(const uint8_t *bytes, size_t n)
 
 		if (number(&t, e, 2) != 0x112)
 			continue;
-		v = number(&t, e + 8, 2);
+		v = number(&t, e + 8, number(&t, e + 2, 2) == LONG ? 4 : 2);
 		return v >= 1 && v <= 8 ? (int)v : 1;
 	}
 	return 1;

@@ -162,15 +162,15 @@ unsigned mr_html_hints(const uint8_t *value, size_t n)
 	unsigned hints = 0;
 
 	for (size_t i = 0; i < n;) {
+		size_t end = i;
 		int kinds = 0;
 
-		while (i < n && !mr_html_space(value[i])) {
+		while (end < n && !mr_html_space(value[end]))
+			end++;
+		while (i < end) {
 			struct word w;
-			size_t left = 0;
 
-			while (i + left < n && !mr_html_space(value[i + left]))
-				left++;
-			i += next_word(value + i, left, &w);
+			i += next_word(value + i, end - i, &w);
 			if (w.n)
 				kinds |= kind_of(&w);
 		}

@@ -6,8 +6,11 @@
 #include <spng.h>
 
 #include "core/mem.h"
+#include "op/exif.h"
 
 enum {
+	SIGNATURE = 8,
+	CHUNK = 12, /* of a chunk, beside its bytes */
 	STRIP = 16,
 	CHUNK_MAX = 64 << 20, /* of a chunk besides the pixels, and all */
 	/* bytes per column: a strip here, and three rows in libspng */
@@ -28,7 +31,7 @@ struct mr_png {
 
 bool mr_png_is(const uint8_t *b, size_t n)
 {
-	return n >= 8 && !memcmp(b, "\x89PNG\r\n\x1a\n", 8);
+	return n >= SIGNATURE && !memcmp(b, "\x89PNG\r\n\x1a\n", SIGNATURE);
 }
 
 int mr_png_new(struct mr_png **p, struct mr_err *err)
@@ -108,6 +111,29 @@ int mr_png_start(struct mr_png *p, const uint8_t *bytes, size_t n,
 	*h = p->head.height;
 	*w = p->head.width;
 	return 0;
+}
+
+static uint32_t big_endian(const uint8_t *p)
+{
+	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 |
+	       (uint32_t)p[2] << 8 | p[3];
+}
+
+/* A chunk is its length, its name, that many bytes and a checksum. */
+int mr_png_orientation(const struct mr_png *p)
+{
+	size_t at = SIGNATURE, length;
+
+	for (; at <= p->n && p->n - at >= CHUNK; at += CHUNK + length) {
+		const uint8_t *c = p->bytes + at;
+
+		length = big_endian(c);
+		if (length > p->n - at - CHUNK)
+			break;
+		if (!memcmp(c + 4, "eXIf", 4))
+			return mr_exif_orientation(c + 8, length);
+	}
+	return 1;
 }
 
 static int reserve_strip(struct mr_png *p, struct mr_err *err)

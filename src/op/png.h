@@ -15,6 +15,10 @@ bool mr_png_is(const uint8_t *bytes, size_t n);
 int mr_png_new(struct mr_png **p, struct mr_err *err);
 void mr_png_free(struct mr_png *p); /* NULL is allowed */
 
+/* The EXIF orientation of the picture that was started; 1: upright, or it does
+ * not say. */
+int mr_png_orientation(const struct mr_png *p);
+
 /* max_bytes: that the decoder may need for rows. */
 int mr_png_start(struct mr_png *p, const uint8_t *bytes, size_t n,
 		 int64_t max_pixels, size_t max_bytes, int64_t *h, int64_t *w,

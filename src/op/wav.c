@@ -96,6 +96,13 @@ static bool unfinished(const uint8_t *b, size_t n, size_t at, size_t size)
 	return false;
 }
 
+/* A program that writes to a pipe does not know the length. SoX then says as
+ * many whole frames as there are in 0x7ffff000 bytes. */
+static bool is_open(uint32_t claim, size_t frame)
+{
+	return claim == UINT32_MAX || claim == 0x7ffff000 - 0x7ffff000 % frame;
+}
+
 int mr_wav_start(struct mr_wav *w, const uint8_t *b, size_t n,
 		 struct mr_err *err)
 {
@@ -113,8 +120,8 @@ int mr_wav_start(struct mr_wav *w, const uint8_t *b, size_t n,
 	if (!find(b, n, "data", &at, &size, &claim))
 		return mr_err_set(err, MR_EDATA,
 				  "WAV: no chunk 'data' in %zu bytes", n);
-	/* A program that writes to a pipe does not know the length. */
-	if (claim > size && claim != UINT32_MAX)
+	frame = (size_t)w->bytes * (size_t)w->s.channels;
+	if (claim > size && !is_open(claim, frame))
 		return mr_err_set(err, MR_EDATA,
 				  "WAV: truncated: %zu of %lu bytes of sound",
 				  size, (unsigned long)claim);
@@ -124,7 +131,6 @@ int mr_wav_start(struct mr_wav *w, const uint8_t *b, size_t n,
 				  "and %zu bytes follow: its writer has not "
 				  "finished it",
 				  n - at);
-	frame = (size_t)w->bytes * (size_t)w->s.channels;
 	w->data = b + at;
 	w->s.samples = (int64_t)(size / frame);
 	return 0;

@@ -138,10 +138,10 @@ def jpegs():
     return {f"{name}.jpg": data for name, data in files.items()}
 
 
-def turned(orientation, h=33, w=50, **options):
+def turned(orientation, h=33, w=50, kind="JPEG", **options):
     exif = Image.Exif()
     exif[0x112] = orientation
-    return encoded(Image.fromarray(photo(h, w)), "JPEG", exif=exif.tobytes(),
+    return encoded(Image.fromarray(photo(h, w)), kind, exif=exif.tobytes(),
                    **options)
 
 

@@ -39,9 +39,10 @@ def pngs(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def turned(tmp_path_factory):
-    """JPEGs of all orientations."""
+    """JPEGs and PNGs of all orientations."""
     folder = tmp_path_factory.mktemp("turned")
     for n in range(1, 9):
+        (folder / f"png-{n}.png").write_bytes(pictures.turned(n, kind="PNG"))
         for how, options in {"plain": {}, "444": {"subsampling": 0},
                              "progressive": {"progressive": True}}.items():
             (folder / f"{how}-{n}.jpg").write_bytes(

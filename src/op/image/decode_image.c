@@ -106,10 +106,13 @@ static int start_png(const struct mr_opctx *cx, const struct mr_tensor *in)
 	int e = l->png ? 0 : mr_png_new(&l->png, cx->err);
 
 	l->started = !e;
-	return e ? e :
-		   mr_png_start(l->png, in->data, mr_tensor_bytes(in),
-				d->max_pixels, cx->limit, &l->h, &l->w,
-				cx->err);
+	if (!e)
+		e = mr_png_start(l->png, in->data, mr_tensor_bytes(in),
+				 d->max_pixels, cx->limit, &l->h, &l->w,
+				 cx->err);
+	if (!e && d->exif)
+		l->orientation = mr_png_orientation(l->png);
+	return e;
 }
 
 static void upright_size(const struct local *l, int64_t *h, int64_t *w)

@@ -238,9 +238,19 @@ static int run(const struct mr_opctx *cx, const struct mr_tensor *in,
 	       struct mr_tensor *out)
 {
 	const struct embed *t = cx->self;
-	const int32_t *id = in->data;
-	int64_t n = in->shape[0], done = gather(t, id, n, out->data);
+	int64_t n = in->shape[0], done;
+	int32_t *id = mr_arena_take(cx->scratch, (size_t)n * sizeof(*id));
+	struct mr_guard outer;
 
+	if (!id)
+		return mr_err_set(cx->err, MR_ELIMIT,
+				  "%lld ids need %zu bytes; raise --memory",
+				  (long long)n, (size_t)n * sizeof(*id));
+	/* they may lie in a mapping, which the sample's own guard is for */
+	memcpy(id, in->data, (size_t)n * sizeof(*id));
+	mr_guard_save(&outer);
+	done = gather(t, id, n, out->data);
+	mr_guard_restore(&outer);
 	if (done < 0)
 		return mr_err_set(cx->err, MR_EIO,
 				  "%s: it has become shorter since it was "
