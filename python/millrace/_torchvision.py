@@ -57,9 +57,10 @@ class Plan:
         return f"list {quote(os.fspath(list_file))} root={quote(root)} " \
             f"| {self.steps}"
 
-    def mark(self, order: str, block: int | None) -> int:
+    def mark(self, order: str, block: int | None, subset: int) -> int:
         """What a state calls the pipeline, wherever the list was."""
-        text = f"{self.folder.root}\n{self.steps}\n{order}\n{block}\n"
+        text = f"{self.folder.root}\n{self.steps}\n{order}\n{block}\n" \
+            f"{subset}\n"
         h = hashlib.sha256(os.fsencode(text) + self.table)
         return int.from_bytes(h.digest()[:8], "little")
 
@@ -87,6 +88,9 @@ def folder_problems(folder: Any,
             hasattr(kind, "__getitems__"):
         out.append(f"{kind.__name__} gets its samples in a way of its own "
                    "(__getitem__); do that to batches after loading, " + KEEP)
+    if len(folder) != len(folder.samples):
+        out.append(f"{kind.__name__} has a length of its own (__len__); say "
+                   "which samples with torch.utils.data.Subset, " + KEEP)
     if folder.loader not in (default_loader, pil_loader):
         out.append(f"loader={folder.loader!r}: a reader of its own; only "
                    "torchvision's default one is known, " + KEEP)

@@ -38,6 +38,15 @@ static int take(struct mrpy_loader *lo, struct mr_batch **b, struct mr_err *err)
 	return rc;
 }
 
+/* Was that the last batch of its epoch? */
+static bool is_last(const struct mr_loader *l)
+{
+	struct mr_state st;
+
+	mr_loader_state(l, &st);
+	return st.batch == 0;
+}
+
 static PyObject *iterator_next(PyObject *self)
 {
 	struct iterator *it = (struct iterator *)self;
@@ -53,9 +62,11 @@ static PyObject *iterator_next(PyObject *self)
 	switch (take(lo, &b, &err)) {
 	case MR_OK:
 		lo->running = true;
+		lo->ends = is_last(mrpy_loader_own(lo));
 		out = mrpy_batch_new(lo->m, b);
 		break;
 	case MR_END:
+		lo->ends = false;
 		Py_CLEAR(it->loader);
 		break;
 	case MR_AGAIN:
@@ -67,13 +78,27 @@ static PyObject *iterator_next(PyObject *self)
 	return out;
 }
 
+/* Who took all batches of an epoch, and asked for no more, did not see its
+ * end, which is not the next loop's. */
+static void pass_end(struct mrpy_loader *lo, struct mr_loader *l)
+{
+	struct mr_batch *b;
+	struct mr_err err;
+
+	if (lo->ends && mr_loader_wait(l, &b, 0, &err) == MR_OK)
+		mr_batch_release(b); /* never: the end comes first */
+	lo->ends = false;
+}
+
 PyObject *mrpy_iterator_new(PyObject *self)
 {
 	struct mrpy_loader *lo = (struct mrpy_loader *)self;
+	struct mr_loader *l = mrpy_loader_get(lo);
 	struct iterator *it;
 
-	if (!mrpy_loader_get(lo))
+	if (!l)
 		return NULL;
+	pass_end(lo, l);
 	it = PyObject_GC_New(struct iterator, lo->m->iterator_type);
 	if (!it)
 		return NULL;

@@ -22,6 +22,7 @@ struct mrpy_loader {
 	pid_t pid;	     /* who opened it */
 	enum { MRPY_IDLE, MRPY_WAITING, MRPY_SEEKING } busy;
 	bool running; /* has given a batch since it was opened or moved */
+	bool ends;    /* has given an epoch's last one, and not said so yet */
 };
 
 /* The C loader, or NULL and an exception when it is closed. */

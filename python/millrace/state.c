@@ -101,7 +101,7 @@ PyObject *mrpy_load_state_dict(PyObject *self, PyObject *state)
 	rc = mr_loader_seek(l, &st, &err);
 	PyEval_RestoreThread(gil);
 	lo->busy = MRPY_IDLE;
-	lo->running = false;
+	lo->running = lo->ends = false;
 	if (rc)
 		return mrpy_raise(lo->m, &err);
 	Py_RETURN_NONE;

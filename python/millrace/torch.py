@@ -207,7 +207,8 @@ def from_dataset(dataset: Any, *, batch_size: int = 1, shuffle: bool = False,
             os.unlink(temporary)
         raise
     if temporary:
-        loader._mark = plan.mark(options["order"], options.get("block"))
+        loader._mark = plan.mark(options["order"], options.get("block"),
+                                 options.get("subset", 0))
     loader._batch_size = batch_size
     loader._dataset, loader._folder = dataset, plan.folder
     return loader

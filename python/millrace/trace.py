@@ -103,7 +103,7 @@ def record(path, events=""):
               f"written", file=sys.stderr)
         yield
         return
-    folder = path + ".parts"
+    folder, here = path + ".parts", os.getpid()
     try:
         os.mkdir(folder)
     except FileExistsError:
@@ -123,6 +123,9 @@ def record(path, events=""):
                 yield
             finally:
                 hooks.unfollow()
-                _merge(folder, path, first, counted)
+                if os.getpid() == here:
+                    _merge(folder, path, first, counted)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        # not by a child that was forked within the block, and leaves it
+        if os.getpid() == here:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -31,6 +31,18 @@ def test_shuffled_epochs_have_each_sample_once_in_a_new_order(npy, array):
     assert not np.array_equal(first, second)
 
 
+@pytest.mark.parametrize("epochs", [0, 3])
+def test_an_epoch_taken_by_its_length_is_a_whole_one(npy, epochs):
+    want = millrace.Loader(f"npy {npy} | batch 300", seed=3)
+    loader = millrace.Loader(f"npy {npy} | batch 300", seed=3, epochs=epochs)
+    for _ in range(3):
+        rest = iter(loader)
+        got = [next(rest).indices for _ in range(len(loader))]
+        assert np.array_equal(np.concatenate(got),
+                              np.concatenate([b.indices for b in want]))
+    assert len(list(loader)) == (0 if epochs else 4)
+
+
 def test_indices_say_which_samples_are_in_the_batch(npy, array):
     for batch in millrace.Loader(f"npy {npy} | batch 64", seed=3):
         assert batch.indices.dtype == np.uint64

@@ -197,6 +197,11 @@ class Second:
     __module__ = "torchvision.transforms.v2._geometry"
 
 
+class Shorter(datasets.ImageFolder):
+    def __len__(self):
+        return 0
+
+
 class Other(datasets.ImageFolder):
     def __getitem__(self, i):
         return super().__getitem__(i)[0]
@@ -294,6 +299,8 @@ def test_data_sets_that_are_more_than_a_folder_are_named(tmp_path):
             (Other(tmp_path, T.ToTensor()), "Other gets its samples in a way "
              r"of its own \(__getitem__\)"),
             (Subset(Other(tmp_path, T.ToTensor()), [0]), "Other gets its"),
+            (Shorter(tmp_path, T.ToTensor()), "Shorter has a length of its "
+             "own"),
             (datasets.FakeData(3), "FakeData is no ImageFolder"),
             (Subset(folder(tmp_path, T.ToTensor()), []), "is empty")]:
         with pytest.raises(ConversionError, match=says):
@@ -694,7 +701,8 @@ def test_states_hold_in_another_process_too(photos, part):
     for other in (from_dataset(data, batch_size=2),
                   from_dataset(Subset(whole, range(11)), batch_size=2,
                                shuffle=True),
-                  from_dataset(data, batch_size=3, shuffle=True)):
+                  from_dataset(data, batch_size=3, shuffle=True),
+                  from_dataset(data, batch_size=2, shuffle=True, subset=8)):
         with pytest.raises(millrace.Error):
             other.load_state_dict(state)
 

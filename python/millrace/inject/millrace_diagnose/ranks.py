@@ -24,12 +24,14 @@ class Lost(Exception):
 class ByFiles:
     """In a folder that all of them see."""
 
-    def __init__(self, folder, rank, ranks):
+    def __init__(self, folder, rank, ranks, meeting=1):
+        """meeting: the how-manieth of these ranks, whose files stay."""
         self.folder, self.rank, self.ranks = folder, rank, ranks
-        self.turn = 0
+        self.meeting, self.turn = meeting, 0
 
     def name(self, turn, rank):
-        return os.path.join(self.folder, f"agree.{turn}.{rank}")
+        return os.path.join(self.folder,
+                            f"agree.{self.meeting}.{turn}.{rank}")
 
     def agree(self, value, patience=PATIENCE):
         """The values of all ranks, by rank; all of them have come here."""
@@ -43,7 +45,7 @@ class ByFiles:
     def decide(self, word):
         """What the first rank said that came here counts for all, also for
         those that come after it."""
-        name = os.path.join(self.folder, "agree.how")
+        name = os.path.join(self.folder, f"agree.{self.meeting}.how")
         try:
             os.symlink(word, name)
         except FileExistsError:
@@ -79,14 +81,14 @@ class ByTorch:
         return all_
 
 
-def meet(folder, rank, ranks, patience=MEET):
+def meet(folder, rank, ranks, patience=MEET, meeting=1):
     """How this rank agrees with the others; and a remark, or None. Who has
     all others in its folder says so, who has waited for them in vain says
     that, and whoever is first decides: a rank that comes late finds all
     others' files, though they do not look at its own any more."""
     if ranks < 2:
         return Alone(), None
-    by = ByFiles(folder, rank, ranks)
+    by = ByFiles(folder, rank, ranks, meeting)
     try:
         by.agree(0, patience)
         how = by.decide("together")

@@ -73,7 +73,8 @@ class Driver:
         s = self.script
         self.result = Result(s.folder, me, all_, self.loader)
         self.dice = Dice(self.loader)
-        by, remark = ranks.meet(s.folder, me, all_)
+        s.meetings += 1
+        by, remark = ranks.meet(s.folder, me, all_, meeting=s.meetings)
         if remark:
             self.result.note(remark)
         self.phases = Phases(self.loader, s.make, s.options.seconds, by,
@@ -146,7 +147,8 @@ class Script:
         self.pid = os.getpid()
         self.make = None        # DataLoader.__iter__ as it was
         self.driver = None
-        self.seen = []          # loaders, by their ids
+        self.loaders = 0        # that were met
+        self.meetings = 0       # with the other ranks
         self.done = False
         self.backward = Backward()
         self.tiny = None
@@ -173,9 +175,10 @@ class Script:
         return self.driver
 
     def chosen(self, loader):
-        if id(loader) not in self.seen:
-            self.seen.append(id(loader))
-        if self.seen.index(id(loader)) + 1 < self.options.loader:
+        # on the loader itself: another may have the id of one that is gone
+        number = vars(loader).setdefault("_millrace_number", self.loaders + 1)
+        self.loaders = max(self.loaders, number)
+        if number < self.options.loader:
             return False
         try:
             n = len(loader.dataset)
