@@ -183,6 +183,26 @@ def pictures(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def photos_of(tmp_path_factory):
+    """Makes a folder of so many small JPEGs of different sizes, in two
+    classes."""
+    from PIL import Image
+
+    def make(count):
+        root = tmp_path_factory.mktemp("photos")
+        rng = np.random.default_rng(3)
+        for i in range(count):
+            folder = root / f"class{i % 2}"
+            folder.mkdir(exist_ok=True)
+            h, w = rng.integers(40, 90, 2)
+            a = rng.integers(0, 255, (h // 8 + 1, w // 8 + 1, 3), np.uint8)
+            Image.fromarray(a).resize((int(w), int(h))).save(
+                folder / f"p{i:03}.jpg", quality=90)
+        return root
+    return make
+
+
+@pytest.fixture(scope="session")
 def pipelines(mill, ids, ragged, pictures):
     """One of each kind; 100 samples in batches of 16, 7 batches."""
     return {

@@ -6,7 +6,6 @@ import tarfile
 
 import numpy as np
 import pytest
-from PIL import Image
 
 N = 60
 EPOCHS = ["--epochs", 3]
@@ -14,18 +13,8 @@ SLOW = "latency=2ms,iops=3000"
 
 
 @pytest.fixture(scope="module")
-def photos(tmp_path_factory):
-    """60 small JPEGs of different sizes, in two classes."""
-    root = tmp_path_factory.mktemp("photos")
-    rng = np.random.default_rng(3)
-    for i in range(N):
-        folder = root / f"class{i % 2}"
-        folder.mkdir(exist_ok=True)
-        h, w = rng.integers(40, 90, 2)
-        a = rng.integers(0, 255, (h // 8 + 1, w // 8 + 1, 3), np.uint8)
-        Image.fromarray(a).resize((int(w), int(h))).save(
-            folder / f"p{i:03}.jpg", quality=90)
-    return root
+def photos(photos_of):
+    return photos_of(N)
 
 
 @pytest.fixture(scope="module")

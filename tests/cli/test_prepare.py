@@ -12,7 +12,6 @@ import time
 
 import numpy as np
 import pytest
-from PIL import Image
 
 CODECS = ["none", "lz4", "zstd", "zlib", "gzip"]
 STEPS = ["decode_image", "resize 40 short=yes", "center_crop 36",
@@ -20,18 +19,8 @@ STEPS = ["decode_image", "resize 40 short=yes", "center_crop 36",
 
 
 @pytest.fixture(scope="module")
-def photos(tmp_path_factory):
-    """40 small JPEGs of different sizes, in two classes."""
-    root = tmp_path_factory.mktemp("photos")
-    rng = np.random.default_rng(3)
-    for i in range(40):
-        folder = root / f"class{i % 2}"
-        folder.mkdir(exist_ok=True)
-        h, w = rng.integers(40, 90, 2)
-        a = rng.integers(0, 255, (h // 8 + 1, w // 8 + 1, 3), np.uint8)
-        Image.fromarray(a).resize((int(w), int(h))).save(
-            folder / f"p{i:03}.jpg", quality=90)
-    return root
+def photos(photos_of):
+    return photos_of(40)
 
 
 @pytest.fixture

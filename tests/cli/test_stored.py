@@ -5,7 +5,6 @@ import shutil
 
 import numpy as np
 import pytest
-from PIL import Image
 
 N = 40
 STEPS = ["decode_image", "resize 40x44", "center_crop 36", "random_crop 32",
@@ -14,17 +13,8 @@ CODECS = ["none", "lz4", "zstd", "zlib", "gzip"]
 
 
 @pytest.fixture(scope="module")
-def photos(tmp_path_factory):
-    root = tmp_path_factory.mktemp("photos")
-    rng = np.random.default_rng(5)
-    for i in range(N):
-        folder = root / f"class{i % 2}"
-        folder.mkdir(exist_ok=True)
-        h, w = rng.integers(50, 90, 2)
-        a = rng.integers(0, 255, (h // 8 + 1, w // 8 + 1, 3), np.uint8)
-        Image.fromarray(a).resize((int(w), int(h))).save(
-            folder / f"p{i:03}.jpg", quality=90)
-    return root
+def photos(photos_of):
+    return photos_of(N)
 
 
 @pytest.fixture

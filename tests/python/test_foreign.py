@@ -579,8 +579,9 @@ def test_torchvision_and_its_reads_are_seen(follow, tmp_path):
         from torchvision import transforms as T
         from torchvision.datasets import ImageFolder
         data = ImageFolder(sys.argv[1], T.Compose([
-            T.Resize(40), T.RandomApply([T.CenterCrop(32)], p=1.0),
-            T.ToTensor(), T.Normalize([0.5] * 3, [0.5] * 3)]))
+            T.Resize(40), T.Grayscale(),
+            T.RandomApply([T.CenterCrop(32)], p=1.0),
+            T.ToTensor(), T.Normalize([0.5], [0.5])]))
         before = [repr(data), data.loader, list(data.transform.transforms)]
         for workers in (0, 2):
             for x, y in DataLoader(data, 4, num_workers=workers):
@@ -590,12 +591,11 @@ def test_torchvision_and_its_reads_are_seen(follow, tmp_path):
     assert r.out == "True\n"
     t = r.trace()
     assert {s.step for s in t.of("step")} == {
-        "read", "Resize", "RandomApply", "ToTensor", "Normalize"}
-    assert len(t.of("step")) == 16 * 5
-    for s in t.of("step", step="ToTensor"):
-        assert s.size == 3 * 32 * 32 * 4
-    for s in t.of("step", step="read"):
-        assert s.size == 64 * 48 * 3
+        "read", "Resize", "Grayscale", "RandomApply", "ToTensor", "Normalize"}
+    assert len(t.of("step")) == 16 * 6
+    for step, size in (("read", 64 * 48 * 3), ("RandomApply", 32 * 32),
+                       ("ToTensor", 32 * 32 * 4)):
+        assert {s.size for s in t.of("step", step=step)} == {size}
 
 
 # ---- the program is the program ----
