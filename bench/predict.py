@@ -30,8 +30,8 @@ MEDIAN, WORST = 5.0, 12.0       # percent
 CPU = ("cpu", "balanced")       # limits
 HALF = 0.6                      # of the CPU, by points that wait
 # Of few samples, a cache's share of the bytes is not its share of the samples,
-# which are what a disk's requests are counted by: of 480 photos, those that 90 %
-# of the bytes leave out were 8.8 % (as many others would be 10 % +- 0.7).
+# which are what a disk's requests are counted by: of 480 photos, those for which
+# a cache of 90 % of the bytes had no room were 8.8 %.
 SUBSET = {"CV": 2000, "CV2-JPG": 480, "FLAC": 320, "NILM": 480}
 SECONDS = {"accelerator": 12, "storage": 20, "cpu": 8, "balanced": 8}
 REFERENCE = {"cache": 0, "storage": "ssd", "rate": 1e6}

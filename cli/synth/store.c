@@ -7,18 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/file.h"
 #include "core/mem.h"
 #include "synth/synth.h"
-
-static void temporary_name(const struct synth_file *f, char buf[PATH_MAX + 32])
-{
-	snprintf(buf, PATH_MAX + 32, "%s.tmp-%d", f->path, (int)getpid());
-}
 
 int synth_file_open(struct synth_file *f, struct mr_err *err, const char *fmt,
 		    ...)
 {
-	char tmp[PATH_MAX + 32];
 	va_list ap;
 	int n;
 
@@ -29,8 +24,7 @@ int synth_file_open(struct synth_file *f, struct mr_err *err, const char *fmt,
 	if (n < 0 || (size_t)n >= sizeof(f->path))
 		return mr_err_set(err, MR_EINVAL, "%.80s...: path too long",
 				  f->path);
-	temporary_name(f, tmp);
-	f->fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	f->fd = mr_file_beside(f->path, f->temp, sizeof(f->temp));
 	if (f->fd < 0)
 		return mr_err_sys(err, errno, f->path, "cannot write");
 	return 0;
@@ -58,17 +52,15 @@ int synth_file_write(struct synth_file *f, const void *data, size_t size,
 int synth_file_done(struct synth *s, struct synth_file *f, uint64_t size,
 		    struct mr_err *err)
 {
-	char tmp[PATH_MAX + 32];
 	int e = 0;
 
-	temporary_name(f, tmp);
 	if (close(f->fd))
 		e = errno;
 	f->fd = -1;
-	if (!e && rename(tmp, f->path))
+	if (!e && rename(f->temp, f->path))
 		e = errno;
 	if (e) {
-		unlink(tmp);
+		unlink(f->temp);
 		return mr_err_sys(err, e, f->path, "cannot write");
 	}
 	atomic_fetch_add(&s->files, 1);
@@ -78,13 +70,10 @@ int synth_file_done(struct synth *s, struct synth_file *f, uint64_t size,
 
 void synth_file_drop(struct synth_file *f)
 {
-	char tmp[PATH_MAX + 32];
-
 	if (f->fd < 0)
 		return;
-	temporary_name(f, tmp);
 	close(f->fd);
-	unlink(tmp);
+	unlink(f->temp);
 	f->fd = -1;
 }
 

@@ -70,8 +70,8 @@ int synth_each(struct synth *s, uint64_t n, double samples,
 /* A file under a temporary name until it is complete. No fsync: data that
  * can be made again need not survive a power cut. */
 struct synth_file {
-	int fd; /* -1: not open */
-	char path[PATH_MAX];
+	int fd;					  /* -1: not open */
+	char path[PATH_MAX], temp[PATH_MAX + 32]; /* its name until then */
 };
 
 int synth_file_open(struct synth_file *f, struct mr_err *err, const char *fmt,

@@ -62,7 +62,7 @@ static PyObject *iterator_next(PyObject *self)
 	switch (take(lo, &b, &err)) {
 	case MR_OK:
 		lo->running = true;
-		lo->ends = is_last(mrpy_loader_own(lo));
+		lo->ends = is_last(lo->l);
 		out = mrpy_batch_new(lo->m, b);
 		break;
 	case MR_END:

@@ -125,9 +125,7 @@ static int write_special(const char *path, const void *data, size_t size,
 	return e ? mr_err_sys(err, e, path, "cannot write") : 0;
 }
 
-/* A new file beside it: nobody's, and no link that somebody has put there. */
-static int open_beside(const char *path, char *tmp, size_t cap,
-		       struct mr_err *err)
+int mr_file_beside(const char *path, char *tmp, size_t cap)
 {
 	int fd = -1;
 
@@ -135,14 +133,15 @@ static int open_beside(const char *path, char *tmp, size_t cap,
 		int n = snprintf(tmp, cap, "%s.tmp-%d-%d", path, (int)getpid(),
 				 i);
 
-		if (n < 0 || (size_t)n >= cap)
-			return mr_err_set(err, MR_EINVAL, "%s: path too long",
-					  path);
+		if (n < 0 || (size_t)n >= cap) {
+			errno = ENAMETOOLONG;
+			break;
+		}
 		fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 		if (fd < 0 && errno != EEXIST)
 			break;
 	}
-	return fd < 0 ? mr_err_sys(err, errno, path, "cannot write") : fd;
+	return fd;
 }
 
 int mr_file_write(const char *path, const void *data, size_t size,
@@ -153,9 +152,9 @@ int mr_file_write(const char *path, const void *data, size_t size,
 
 	if (is_special(path))
 		return write_special(path, data, size, err);
-	fd = open_beside(path, tmp, sizeof(tmp), err);
+	fd = mr_file_beside(path, tmp, sizeof(tmp));
 	if (fd < 0)
-		return err->code;
+		return mr_err_sys(err, errno, path, "cannot write");
 	e = mr_write_all(fd, data, size);
 	if (!e && fsync(fd))
 		e = errno;

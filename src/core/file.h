@@ -14,6 +14,11 @@
 int mr_file_read(const char *path, size_t max, char **data, size_t *size,
 		 struct mr_err *err);
 
+/* A new file for what is to be renamed to `path` when it is whole, open for
+ * writing: nobody else's, and no link that somebody has put there. Its name
+ * goes to tmp. -1, and errno: there is none. */
+int mr_file_beside(const char *path, char *tmp, size_t cap);
+
 /* Replace or make the file; readers see the old or the new, never a part:
  * temporary name, fsync, rename. What is there and no file, as /dev/stdout, is
  * written to. */

@@ -140,7 +140,7 @@ struct listing {
 	struct mr_http_settings set;
 	char *page;
 	char token[TOKEN_MAX];
-	size_t keys; /* that were listed */
+	size_t keys; /* of the page */
 };
 
 /* The parameters must be sorted, which libcurl 7.88 leaves to us. */
@@ -258,12 +258,11 @@ static int list_all(struct listing *g, struct mr_err *err)
 	if (!e && !g->page)
 		e = MR_ENOMEM;
 	while (!e && more) {
-		size_t before = g->keys;
-
+		g->keys = 0;
 		e = get_page(g, &n, err);
 		if (!e)
 			e = take_page(g, n, &more, err);
-		empty = g->keys > before ? 0 : empty + 1;
+		empty = g->keys ? 0 : empty + 1;
 		if (!e && empty > EMPTY_MAX)
 			e = damaged(g, "page after page without a key", err);
 	}

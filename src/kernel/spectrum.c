@@ -11,9 +11,11 @@ void mr_hann(double *w, size_t n, double scale)
 {
 	size_t period = n - n % 2;
 
-	if (n == 1)
+	if (n == 1) {
 		w[0] = scale;
-	for (size_t i = 0; i < n && n > 1; i++)
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
 		w[i] = scale *
 		       (0.5 - 0.5 * cos(2 * M_PI * (double)i / (double)period));
 }

@@ -420,8 +420,7 @@ static size_t unknown_length(struct mr_fetch *f, const char *path)
 
 	if (!atomic_load(&f->guess))
 		first_guess(f, path);
-	if (f->l->shape && !stat(path, &st) && st.st_size > LARGE &&
-	    (uint64_t)st.st_size < SIZE_MAX)
+	if (f->l->shape && !stat(path, &st) && st.st_size > LARGE)
 		return (size_t)st.st_size + 1;
 	return atomic_load(&f->guess);
 }

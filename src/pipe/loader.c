@@ -461,7 +461,9 @@ static int usable(struct mr_loader *l, struct mr_err *err)
 int mr_loader_wait(struct mr_loader *l, struct mr_batch **out, int timeout_ms,
 		   struct mr_err *err)
 {
-	uint64_t until = mr_clock_ns() + (uint64_t)timeout_ms * 1000000;
+	uint64_t until = timeout_ms < 0 ?
+				 UINT64_MAX :
+				 mr_clock_ns() + (uint64_t)timeout_ms * 1000000;
 	struct mr_batch *b = NULL;
 	struct mr_err why;
 	int e = usable(l, err);
@@ -494,7 +496,7 @@ int mr_loader_wait(struct mr_loader *l, struct mr_batch **out, int timeout_ms,
 		}
 		/* It was empty, all of its samples being bad; so may the next
 		 * ones be, for a long time. */
-		if (timeout_ms >= 0 && mr_clock_ns() >= until)
+		if (mr_clock_ns() >= until)
 			return MR_AGAIN;
 	}
 }

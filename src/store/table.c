@@ -11,17 +11,15 @@
 enum { PART = 1 << 20 };
 
 /* What a set names may be anything by now, also what has no end. */
-static int open_regular(const char *path, uint64_t *size, struct mr_err *err)
+static int open_regular(const char *path, struct mr_err *err)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
 
 	if (fd < 0)
 		return mr_err_sys(err, errno, path, "cannot open");
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode)) {
-		*size = (uint64_t)st.st_size;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode))
 		return fd;
-	}
 	close(fd);
 	return mr_err_set(err, MR_EDATA, "%s: not a regular file", path);
 }
@@ -47,7 +45,7 @@ static int hash_all(struct mr_table *t, int fd, void *buf, XXH3_state_t *state,
 
 int mr_table_read(struct mr_table *t, struct mr_err *err)
 {
-	int e, fd = open_regular(t->path, &t->size, err);
+	int e, fd = open_regular(t->path, err);
 	XXH3_state_t *state;
 	void *buf;
 
@@ -68,11 +66,16 @@ int mr_table_read(struct mr_table *t, struct mr_err *err)
 int mr_table_check(const struct mr_table *then, struct mr_err *err)
 {
 	struct mr_table now = { .path = then->path };
-	int e;
+	struct stat st;
+	int e = 0;
 
-	if (access(then->path, F_OK))
+	if (stat(then->path, &st))
 		return 0;
-	e = mr_table_read(&now, err);
+	/* of another size it need not be read, however large it has become */
+	if (S_ISREG(st.st_mode) && (uint64_t)st.st_size != then->size)
+		now.size = (uint64_t)st.st_size;
+	else
+		e = mr_table_read(&now, err);
 	if (e || (now.size == then->size && now.hash == then->hash))
 		return e;
 	return mr_err_set(err, MR_EDATA,

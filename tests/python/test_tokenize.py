@@ -646,3 +646,14 @@ def test_embed_survives_a_table_that_shrinks(tmp_path, ids):
     os.truncate(f, 4096)
     with pytest.raises(Exception, match="shorter"):
         list(loader)
+
+
+def test_embed_survives_ids_that_shrink(tmp_path):
+    np.save(tmp_path / "e.npy", np.zeros((100, 8), "<f4"))
+    f = tmp_path / "ids.npy"
+    np.save(f, np.ones((64, 4096), "<i4"))
+    loader = millrace.Loader(f"npy {f} map=yes | embed {tmp_path}/e.npy | "
+                             "batch 1", order="sequential", on_error="skip")
+    os.truncate(f, 40960)
+    assert len(list(loader)) < 64
+    assert len(loader.bad_samples()) > 32

@@ -1341,7 +1341,7 @@ static void export_with_failures(const char *kind, enum what w, enum how h)
 
 	snprintf(trace, sizeof(trace), "%s/t.mrt", top);
 	snprintf(to, sizeof(to), "%s/t.%s", top, kind);
-	snprintf(temp, sizeof(temp), "%s.tmp-%d", to, (int)getpid());
+	snprintf(temp, sizeof(temp), "%s.tmp-%d-0", to, (int)getpid());
 	for (long k = 1; again; k++) {
 		struct mr_err err = { 0 };
 		int e;
@@ -1360,6 +1360,7 @@ static void export_with_failures(const char *kind, enum what w, enum how h)
 		CHECK(e || bytes_of(textf("t.%s", kind)) ==
 				      bytes_of(textf("calm.%s", kind)),
 		      "another %s", kind);
+		unlink(temp);
 	}
 }
 

@@ -77,14 +77,14 @@ static int examine_file(struct opening *o, const struct mr_recfile *r,
 	int e = 0;
 
 	for (uint64_t k = 0; !e && k < n && k < (uint64_t)o->s->examine; k++) {
+		uint64_t size = r->at[k + 1] - r->at[k];
+
 		if (k && r->at[k + 1] > o->bytes)
 			break;
-		e = mr_grow(&buf, &cap, r->at[k + 1] - r->at[k], 1, o->most,
-			    err);
-		if (e)
-			mr_err_prefix(err, "%s[%llu]: ", r->part->path,
-				      (unsigned long long)k);
-		else
+		if (size > o->most) /* left to the loader */
+			continue;
+		e = mr_grow(&buf, &cap, size, 1, SIZE_MAX / 4, err);
+		if (!e)
 			e = examine_record(o, r, k, buf, err);
 	}
 	free(buf);

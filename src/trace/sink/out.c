@@ -12,20 +12,22 @@
 
 static int make(struct mr_out *o, struct mr_err *err)
 {
-	struct mr_str name = { 0 };
 	struct stat st;
+	char temp[4096];
 
-	if (stat(o->path, &st) || S_ISREG(st.st_mode)) {
-		mr_str_addf(&name, "%s.tmp-%d", o->path, (int)getpid());
-		o->temp = mr_str_take(&name);
-		if (!o->temp)
-			return mr_err_nomem(err, strlen(o->path));
-	}
-	o->fd = open(o->temp ? o->temp : o->path,
-		     O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	bool special = !stat(o->path, &st) && !S_ISREG(st.st_mode);
+
+	o->fd = special ? open(o->path, O_WRONLY | O_CLOEXEC) :
+			  mr_file_beside(o->path, temp, sizeof(temp));
 	if (o->fd < 0)
 		return mr_err_sys(err, errno, o->path, "cannot create");
-	return 0;
+	if (special)
+		return 0;
+	o->temp = mr_strdup(temp, err);
+	if (o->temp)
+		return 0;
+	unlink(temp);
+	return MR_ENOMEM;
 }
 
 int mr_out_open(struct mr_out *o, const char *path, struct mr_err *err)
